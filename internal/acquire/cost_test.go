@@ -2,7 +2,6 @@ package acquire_test
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -52,10 +51,7 @@ func runs(t testing.TB, s *redistest.Server) (all []run) {
 
 // The largest lock keeps no server busy for long.
 func TestMultiLockOfAHundredKeysIsFast(t *testing.T) {
-	var keys []string
-	for n := range 100 {
-		keys = append(keys, fmt.Sprintf("account:%03d", n))
-	}
+	keys := locktest.Numbered("account:", 100)
 	for name, opts := range map[string][]relock.LockOption{"plain": nil, "fenced": {relock.WithFencing()}} {
 		t.Run(name, func(t *testing.T) {
 			b := benchOn(t, costServer(t))
@@ -67,7 +63,7 @@ func TestMultiLockOfAHundredKeysIsFast(t *testing.T) {
 				for range 10 { // a server that was idle for a second is slow at first
 					require.NoError(t, l.Do(t.Context(), locktest.Nothing))
 				}
-				h := take(t, l.Acquire)
+				h := locktest.Take(t, l.Acquire)
 				locktest.AwaitRenewal(t, h, 5*time.Second)
 				require.NoError(t, h.Unlock(t.Context()))
 				for _, r := range runs(t, b.server) {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
@@ -42,10 +41,7 @@ func TestReadForTheTextChangesNoResult(t *testing.T) {
 		for _, end := range []string{"cancelled", "closed"} {
 			t.Run(name+", "+end, func(t *testing.T) {
 				t.Parallel()
-				p := faults.Start(t, s.Network, s.Address)
-				c, err := relock.NewClient(p.Network, p.Address, "", relock.WithKeyPrefix(uuid.NewString()+":"))
-				require.NoError(t, err)
-				t.Cleanup(func() { require.NoError(t, c.Close()) })
+				c, p := locktest.Behind(t, s)
 				require.NoError(t, tt.held("k", c).Lock(relock.ContextWithOwner(t.Context(), "holder")))
 				ctx, cancel := context.WithCancel(t.Context())
 				reads := make(chan struct{}, 10)
@@ -64,7 +60,7 @@ func TestReadForTheTextChangesNoResult(t *testing.T) {
 				if end == "closed" {
 					require.NoError(t, c.Close())
 				}
-				err = testkit.ResultWithin(t, done, testkit.Patience)
+				err := testkit.ResultWithin(t, done, testkit.Patience)
 				require.ErrorIs(t, err, tt.want)
 				require.NotErrorIs(t, err, context.Canceled)
 				require.NotErrorIs(t, err, relock.ErrClosed)
@@ -112,7 +108,7 @@ func TestRedLockRefusedByAMinimumHold(t *testing.T) {
 		}
 	}
 	b.Connect(b.Patient())
-	h := take(t, l.Acquire)
+	h := locktest.Take(t, l.Acquire)
 	requireUnnamed()
 	before := time.Now()
 	require.NoError(t, h.Unlock(t.Context()))

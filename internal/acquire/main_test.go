@@ -1,7 +1,6 @@
 package acquire_test
 
 import (
-	"context"
 	"os"
 	"strings"
 	"sync"
@@ -94,6 +93,7 @@ type bench struct {
 	testing.TB
 	server        *redistest.Server
 	client, other *relock.Client
+	masterOf      func(key string) *redistest.Server // of a Cluster, else nil
 }
 
 func newBench(t *testing.T, opts ...relock.ClientOption) *bench {
@@ -104,8 +104,22 @@ func newBench(t *testing.T, opts ...relock.ClientOption) *bench {
 
 func benchOn(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *bench {
 	t.Helper()
-	c := locktest.NewTestClient(t, s, opts...)
-	return &bench{t, s, c, locktest.Sibling(t, s, c)}
+	return benchOf(t, s, locktest.NewTestClient(t, s, opts...))
+}
+
+// benchOf returns a bench with this client of the server, which may be behind a
+// proxy.
+func benchOf(t testing.TB, s *redistest.Server, c *relock.Client) *bench {
+	t.Helper()
+	return &bench{TB: t, server: s, client: c, other: locktest.Sibling(t, s, c)}
+}
+
+// at returns the server of a lock.
+func (b *bench) at(key string) *redistest.Server {
+	if b.masterOf != nil {
+		return b.masterOf(key)
+	}
+	return b.server
 }
 
 func (b *bench) key(key string) string { return locktest.KeyOf(b.client, key) }
@@ -114,7 +128,7 @@ func (b *bench) key(key string) string { return locktest.KeyOf(b.client, key) }
 func (b *bench) exists(keys ...string) (n int64) {
 	b.Helper()
 	for _, key := range keys {
-		n += b.server.Do(b, "EXISTS", b.key(key)).(int64)
+		n += b.at(key).Do(b, "EXISTS", b.key(key)).(int64)
 	}
 	return n
 }
@@ -153,7 +167,7 @@ func (b *bench) ttl(key string) time.Duration {
 // queued reports whether one call waits for the lock in Redis.
 func (b *bench) queued(key string) bool {
 	b.Helper()
-	return b.server.Do(b, "ZCARD", b.key(key)+":q") == int64(1)
+	return b.at(key).Do(b, "ZCARD", b.key(key)+":q") == int64(1)
 }
 
 func (b *bench) awaitQueued(key string) {
@@ -172,34 +186,9 @@ func (b *bench) requireLevels(key string, n int) {
 	locktest.RequireCount(b, b.server, b.client, key, n)
 }
 
-// take returns the hold of a call that must be granted the lock.
-func take(t testing.TB, acquire func(context.Context) (relock.Hold, error)) relock.Hold {
-	t.Helper()
-	h, err := acquire(t.Context())
-	require.NoError(t, err)
-	return h
-}
-
-func requireIs(t testing.TB, err error, wants ...error) {
-	t.Helper()
-	for _, want := range wants {
-		require.ErrorIs(t, err, want)
-	}
-}
-
 func requireEnds(t testing.TB, h relock.Hold, cause error) {
 	t.Helper()
 	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 10*time.Second), cause)
-}
-
-// requireBlocked checks that a call has not returned.
-func requireBlocked(t testing.TB, result <-chan error, d time.Duration) {
-	t.Helper()
-	select {
-	case err := <-result:
-		require.FailNow(t, "did not wait", "%v", err)
-	case <-time.After(d):
-	}
 }
 
 // requireGranted waits until a blocking call has returned without an error.

@@ -1,7 +1,6 @@
 package acquire_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -13,20 +12,10 @@ import (
 )
 
 // names returns n names of different slots.
-func names(n int) (all []string) {
-	for i := range n {
-		all = append(all, fmt.Sprint("key", i))
-	}
-	return all
-}
+func names(n int) []string { return locktest.Numbered("key", n) }
 
 // together returns n names of one slot.
-func together(n int) (all []string) {
-	for i := range n {
-		all = append(all, fmt.Sprint("one}key", i))
-	}
-	return all
-}
+func together(n int) []string { return locktest.Numbered("one}key", n) }
 
 // BenchmarkMultiLock times pairs of lock and unlock of one goroutine: of ten
 // keys, and of one key beside them. The pairs alternate, so that a machine that

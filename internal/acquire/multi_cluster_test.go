@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
@@ -22,10 +23,8 @@ import (
 
 // multiCluster is a Cluster with two clients that share their locks.
 type multiCluster struct {
-	testing.TB
+	*bench
 	*redistest.Cluster
-	client, other *relock.Client
-	masters       map[string]*redistest.Server // by name: no slot moves
 }
 
 func newMultiCluster(t *testing.T) *multiCluster {
@@ -33,34 +32,19 @@ func newMultiCluster(t *testing.T) *multiCluster {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "20000")
 	client := locktest.ClusterClient(t, c)
-	m := &multiCluster{t, c, client, locktest.ClusterClient(t, c, relock.WithKeyPrefix(locktest.Prefix(client))), map[string]*redistest.Server{}}
-	for _, client := range []*relock.Client{m.client, m.other} { // connects
+	b := &bench{TB: t, client: client, other: locktest.ClusterClient(t, c, relock.WithKeyPrefix(locktest.Prefix(client)))}
+	masters := map[string]*redistest.Server{} // by name: no slot moves
+	b.masterOf = func(key string) *redistest.Server {
+		if masters[key] == nil {
+			masters[key] = c.MasterOf(t, b.key(key))
+		}
+		return masters[key]
+	}
+	for _, client := range []*relock.Client{b.client, b.other} { // connects
 		require.NoError(t, relock.NewMultiLock(names(20), client).Do(t.Context(), locktest.Nothing))
 	}
-	m.awaitFree(names(20)...)
-	return m
-}
-
-func (c *multiCluster) server(key string) *redistest.Server {
-	c.Helper()
-	if c.masters[key] == nil {
-		c.masters[key] = c.MasterOf(c, locktest.KeyOf(c.client, key))
-	}
-	return c.masters[key]
-}
-
-// exists returns how many of the locks have a key in Redis.
-func (c *multiCluster) exists(keys ...string) (n int64) {
-	c.Helper()
-	for _, key := range keys {
-		n += c.server(key).Do(c, "EXISTS", locktest.KeyOf(c.client, key)).(int64)
-	}
-	return n
-}
-
-func (c *multiCluster) awaitFree(keys ...string) {
-	c.Helper()
-	testkit.Eventually(c, 10*time.Second, func() bool { return c.exists(keys...) == 0 }, "free")
+	b.awaitFree(names(20)...)
+	return &multiCluster{b, c}
 }
 
 // scripts returns how many scripts the servers have run, or refused.
@@ -105,8 +89,7 @@ func TestMultiLockAtOnceTakesNothing(t *testing.T) {
 	c := newMultiCluster(t)
 	keys := append(names(6), together(3)...)
 	for _, held := range []string{keys[0], keys[3], keys[5], keys[7]} {
-		one := relock.NewRedisLock(held, c.other)
-		require.NoError(t, one.Lock(t.Context()))
+		one := c.hold(held)
 		err := relock.NewMultiLock(keys, c.client).TryLock(t.Context())
 		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
 		require.ErrorContains(t, err, `key "`+held+`"`)
@@ -114,9 +97,7 @@ func TestMultiLockAtOnceTakesNothing(t *testing.T) {
 
 		l := relock.NewMultiLock(keys, c.client, relock.WithBlock())
 		got := testkit.Async(t, func() error { return l.Lock(t.Context()) })
-		testkit.Eventually(t, testkit.Patience, func() bool {
-			return c.server(held).Do(t, "ZCARD", locktest.KeyOf(c.client, held)+":q") == int64(1)
-		}, "waits for the key")
+		c.awaitQueued(held)
 		testkit.Eventually(t, lockspec.DefaultLease/3, func() bool { return c.exists(keys...) == 1 }, "holds nothing while it waits")
 		require.NoError(t, one.Unlock(t.Context()))
 		requireGranted(t, got)
@@ -148,23 +129,17 @@ func TestMultiLockAtOnceWhileAServerHangs(t *testing.T) {
 			client := locktest.ClusterClient(t, c.Cluster, relock.WithCommandTimeout(time.Second), relock.WithKeyPrefix(locktest.Prefix(c.client)))
 			l := relock.NewMultiLock(keys, client, relock.WithExpiry(tt.lease))
 			require.NoError(t, l.Do(t.Context(), locktest.Nothing))
-			hung := c.server(keys[0])
-			var others []string
-			for _, key := range keys {
-				if c.server(key) != hung {
-					others = append(others, key)
-				}
-			}
-			exist := func() int64 { return c.exists(others...) }
+			hung := c.at(keys[0])
+			others := slices.DeleteFunc(names(10), func(key string) bool { return c.at(key) == hung })
 			hung.Pause(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			got := testkit.Async(t, func() error { return l.Lock(ctx) })
-			testkit.Eventually(t, testkit.Patience, func() bool { return exist() == int64(len(others)) }, "the others have granted theirs")
+			testkit.Eventually(t, testkit.Patience, func() bool { return c.exists(others...) == int64(len(others)) }, "the others have granted theirs")
 			tt.leave(t, client, cancel)
 			require.ErrorIs(t, testkit.ResultWithin(t, got, testkit.Patience), tt.want)
 			start := time.Now()
-			testkit.Eventually(t, 10*time.Second, func() bool { return exist() == 0 }, "the others are free")
+			c.awaitFree(others...)
 			if name != "the client is closed" { // it leaves them to their leases
 				require.Less(t, time.Since(start), 3*time.Second, "before their leases end")
 			}
@@ -178,7 +153,7 @@ func TestMultiLockAtOnceWhileAServerHangs(t *testing.T) {
 // connection while it waits. So no server is asked while the first one hangs.
 func TestMultiLockWithReplicasAsksInOrder(t *testing.T) {
 	c := newMultiCluster(t)
-	keys, hung := names(10), c.server(names(1)[0])
+	keys, hung := names(10), c.at("key0")
 	others := slices.DeleteFunc(slices.Clone(c.Servers), func(s *redistest.Server) bool { return s == hung })
 	client := locktest.ClusterClient(t, c.Cluster, relock.WithCommandTimeout(locktest.AnswerLimit), relock.WithKeyPrefix(locktest.Prefix(c.client)))
 	require.NoError(t, relock.NewMultiLock(keys, client).Do(t.Context(), locktest.Nothing)) // connects
@@ -196,24 +171,7 @@ func TestMultiLockWithReplicasAsksInOrder(t *testing.T) {
 func TestMultiLocksAtOnceGetOn(t *testing.T) {
 	c := newMultiCluster(t)
 	keys := append(names(4), together(2)...)
-	inside := map[string]*atomic.Int32{}
-	for _, key := range keys {
-		inside[key] = &atomic.Int32{}
-	}
-	use := func(l locktest.AnyLock, of []string) error {
-		return l.Do(t.Context(), func(context.Context) error {
-			for _, key := range of {
-				if inside[key].Add(1) != 1 {
-					t.Errorf("two hold %s", key)
-				}
-			}
-			time.Sleep(time.Millisecond)
-			for _, key := range of {
-				inside[key].Add(-1)
-			}
-			return nil
-		})
-	}
+	crowd := newCrowd(c.bench, keys, time.Millisecond)
 	const rounds = 15
 	var group sync.WaitGroup
 	var tried, refused atomic.Int64
@@ -222,7 +180,7 @@ func TestMultiLocksAtOnceGetOn(t *testing.T) {
 		for _, opts := range [][]relock.LockOption{{relock.WithBlock()}, {relock.WithBlock(), relock.WithFencing()}, nil} {
 			group.Go(func() {
 				for range rounds {
-					switch err := use(relock.NewMultiLock(of, client, opts...), of); {
+					switch err := crowd.use(t.Context(), relock.NewMultiLock(of, client, opts...), of...); {
 					case err == nil && opts == nil:
 						tried.Add(1)
 					case errors.Is(err, relock.ErrLockAcquiredByOthers) && opts == nil:
@@ -237,9 +195,7 @@ func TestMultiLocksAtOnceGetOn(t *testing.T) {
 	for _, key := range keys {
 		group.Go(func() {
 			for range 2 * rounds {
-				if err := use(relock.NewRedisLock(key, c.other, relock.WithBlock()), []string{key}); err != nil {
-					t.Errorf("Do: %v", err)
-				}
+				assert.NoError(t, crowd.use(t.Context(), relock.NewRedisLock(key, c.other, relock.WithBlock()), key), "Do")
 			}
 		})
 	}
@@ -265,9 +221,7 @@ func TestMultiLockTriesThatCollide(t *testing.T) {
 				switch err := l.TryLock(t.Context()); {
 				case err == nil:
 					got.Add(1)
-					if err := l.Unlock(t.Context()); err != nil {
-						t.Errorf("Unlock: %v", err)
-					}
+					assert.NoError(t, l.Unlock(t.Context()), "Unlock")
 				case !errors.Is(err, relock.ErrLockAcquiredByOthers):
 					t.Errorf("TryLock: %v", err)
 				}
@@ -291,12 +245,11 @@ func TestMultiLockTriesOnceMore(t *testing.T) {
 	c := newMultiCluster(t)
 	byServer := map[*redistest.Server][]string{}
 	for _, key := range names(10) {
-		byServer[c.server(key)] = append(byServer[c.server(key)], key)
+		byServer[c.at(key)] = append(byServer[c.at(key)], key)
 	}
-	hung, busy := c.server(names(1)[0]), c.server(names(2)[1])
+	hung, busy := c.at("key0"), c.at("key1")
 	require.NotEqual(t, hung, busy)
-	one := relock.NewRedisLock(byServer[busy][0], c.other)
-	require.NoError(t, one.Lock(t.Context()))
+	one := c.hold(byServer[busy][0])
 	before := c.scripts(busy)
 	hung.Pause(t)
 	l := relock.NewMultiLock(names(10), c.client)
@@ -313,12 +266,10 @@ func TestMultiLockTriesOnceMore(t *testing.T) {
 // for together and some by one script. The token is that of all counters.
 func TestMultiLockFencingOfSlots(t *testing.T) {
 	c := newMultiCluster(t)
-	counter := func(key string) string { return locktest.KeyOf(c.client, key) + script.CounterSuffix }
-	ahead := time.Now().Add(time.Hour).UnixMicro()
-	c.server("key1").Do(t, "SET", counter("key1"), ahead) // drawn by a clock that was ahead
-	last := ahead
+	last := time.Now().Add(time.Hour).UnixMicro()
+	c.at("key1").Do(t, "SET", c.key("key1")+script.CounterSuffix, last) // drawn by a clock that was ahead
 	for n, keys := range [][]string{names(4), append(together(3), "key1"), append(together(2), "key3"), {"one}key0", "key3", "key0"}, names(2)} {
-		h := take(t, relock.NewMultiLock(keys, c.client, relock.WithFencing()).TryAcquire)
+		h := locktest.Take(t, relock.NewMultiLock(keys, c.client, relock.WithFencing()).TryAcquire)
 		require.Greater(t, h.Fence(), last, "%d", n)
 		last = h.Fence()
 		for _, key := range keys {
@@ -347,7 +298,7 @@ func TestMultiLockOfSlotsFollowsRedirects(t *testing.T) {
 func TestMultiLockUnlocksWithoutAMember(t *testing.T) {
 	b := newBench(t)
 	l := relock.NewMultiLock([]string{"a", "b", "c"}, b.client)
-	h := take(t, l.Acquire)
+	h := locktest.Take(t, l.Acquire)
 	require.NoError(t, locktest.MembersOf(h)[1].Unlock())
 	unlocked := testkit.Async(t, func() error { return h.Unlock(t.Context()) })
 	require.Error(t, testkit.ResultWithin(t, unlocked, lockspec.DefaultLease/3))

@@ -22,49 +22,32 @@ import (
 type crowd struct {
 	*bench
 	keys   []string
-	inside []atomic.Int32
-	stay   func() time.Duration // how long each keeps its keys
+	inside map[string]*atomic.Int32 // how many hold a key
+	stay   time.Duration            // how long each keeps its keys
 }
 
-func newCrowd(t testing.TB, keys int, stay func() time.Duration) *crowd {
-	c := &crowd{bench: benchOn(t, redistest.Start(t)), inside: make([]atomic.Int32, keys), stay: stay}
-	for n := range keys {
-		c.keys = append(c.keys, fmt.Sprint("key", n))
+func newCrowd(b *bench, keys []string, stay time.Duration) *crowd {
+	c := &crowd{b, keys, map[string]*atomic.Int32{}, stay}
+	for _, key := range keys {
+		c.inside[key] = &atomic.Int32{}
 	}
 	return c
 }
 
-// lock returns a lock of these keys.
-func (c *crowd) lock(client *relock.Client, chosen ...int) locktest.AnyLock {
-	if len(chosen) == 1 {
-		return relock.NewRedisLock(c.keys[chosen[0]], client, relock.WithBlock())
-	}
-	var names []string
-	for _, n := range chosen {
-		names = append(names, c.keys[n])
-	}
-	return relock.NewMultiLock(names, client, relock.WithBlock())
-}
-
-// use locks these keys once, and counts it. It reports whether to go on.
-func (c *crowd) use(ctx context.Context, lock locktest.AnyLock, count *atomic.Int64, chosen ...int) bool {
-	err := lock.Do(ctx, func(context.Context) error {
-		for _, n := range chosen {
-			if c.inside[n].Add(1) != 1 {
-				c.Errorf("two hold %s", c.keys[n])
+// use locks these keys once.
+func (c *crowd) use(ctx context.Context, lock locktest.AnyLock, keys ...string) error {
+	return lock.Do(ctx, func(context.Context) error {
+		for _, key := range keys {
+			if c.inside[key].Add(1) != 1 {
+				c.Errorf("two hold %s", key)
 			}
 		}
-		time.Sleep(c.stay())
-		for _, n := range chosen {
-			c.inside[n].Add(-1)
+		time.Sleep(c.stay)
+		for _, key := range keys {
+			c.inside[key].Add(-1)
 		}
-		count.Add(1)
 		return nil
 	})
-	if err != nil && ctx.Err() == nil {
-		c.Errorf("Do: %v", err)
-	}
-	return err == nil && ctx.Err() == nil
 }
 
 // A server of a Cluster gets one key at a time: the keys are locked one after
@@ -77,7 +60,7 @@ func TestMultiLockOnACluster(t *testing.T) {
 	testkit.Eventually(t, 10*time.Second, func() bool { _, err := b.client.SetNEX(t.Context(), "up", "1", time.Second); return err == nil }, "the cluster is up")
 	keys := []string{"a", "b", "c"}
 	l := relock.NewMultiLock(keys, b.client, relock.WithBlock(), relock.WithPollInterval(locktest.SlowPoll))
-	h := take(t, l.Acquire)
+	h := locktest.Take(t, l.Acquire)
 	b.requireHeld(keys...)
 	require.NoError(t, h.Unlock(t.Context()))
 	require.True(t, locktest.Engine(b.client).OneByOne.Load())
@@ -100,23 +83,27 @@ func (c *crowd) run(d time.Duration, each int, all ...locktest.AnyLock) (single 
 	ctx, cancel := context.WithTimeout(c.Context(), d)
 	defer cancel()
 	var group sync.WaitGroup
-	use := func(lock locktest.AnyLock, count *atomic.Int64, chosen ...int) {
+	use := func(lock locktest.AnyLock, count *atomic.Int64, keys ...string) {
 		group.Go(func() {
-			for c.use(ctx, lock, count, chosen...) {
+			for ctx.Err() == nil {
+				if err := c.use(ctx, lock, keys...); err == nil {
+					count.Add(1)
+				} else if ctx.Err() == nil {
+					c.Errorf("Do: %v", err)
+					return
+				}
 			}
 		})
 	}
 	var alone atomic.Int64
-	var every []int
-	for n := range c.keys {
-		every = append(every, n)
+	for _, key := range c.keys {
 		for range each {
-			use(c.lock(c.client, n), &alone, n)
+			use(relock.NewRedisLock(key, c.client, relock.WithBlock()), &alone, key)
 		}
 	}
 	grants := make([]atomic.Int64, len(all))
 	for n, lock := range all {
-		use(lock, &grants[n], every...)
+		use(lock, &grants[n], c.keys...)
 	}
 	group.Wait()
 	for n := range grants {
@@ -125,8 +112,6 @@ func (c *crowd) run(d time.Duration, each int, all ...locktest.AnyLock) (single 
 	return alone.Load(), many
 }
 
-func fiveMilliseconds() time.Duration { return 5 * time.Millisecond }
-
 // A MultiLock gets in beside goroutines that lock its keys one by one without a
 // pause. They keep at least half of the rate that they have without it.
 func TestMultiLockBesideBusyKeys(t *testing.T) {
@@ -134,7 +119,7 @@ func TestMultiLockBesideBusyKeys(t *testing.T) {
 	for _, n := range []int{2, 5} {
 		t.Run(fmt.Sprint(n, " keys"), func(t *testing.T) {
 			t.Parallel()
-			c := newCrowd(t, n, fiveMilliseconds)
+			c := newCrowd(benchOn(t, redistest.Start(t)), names(n), 5*time.Millisecond)
 			multi := relock.NewMultiLock(c.keys, c.other, relock.WithBlock())
 			// Together in one round, as the rate of a busy machine changes.
 			// Without a right of way many is 1/400 of beside, of 5 keys
@@ -155,7 +140,7 @@ func TestMultiLockBesideBusyKeys(t *testing.T) {
 // MultiLocks of the same keys take turns: none gets less than half of another.
 func TestMultiLocksOfTheSameKeysTakeTurns(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(t, 3, fiveMilliseconds)
+	c := newCrowd(benchOn(t, redistest.Start(t)), names(3), 5*time.Millisecond)
 	var locks []locktest.AnyLock
 	for range 4 {
 		locks = append(locks, relock.NewMultiLock(c.keys, locktest.Sibling(t, c.server, c.client), relock.WithBlock()))

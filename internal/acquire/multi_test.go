@@ -2,7 +2,6 @@ package acquire_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -51,7 +50,7 @@ func TestMultiLockTakesNothingWhenOneKeyIsHeld(t *testing.T) {
 		{relock.NewReentrantLock("b", b.other), l.Lock, relock.ErrKeyConflict, `key "b"`},
 		{relock.NewRedisLock("b", b.other, relock.WithFair()), l.Lock, relock.ErrKeyConflict, `key "b"`},
 	} {
-		h := take(t, tt.held.Acquire)
+		h := locktest.Take(t, tt.held.Acquire)
 		err := tt.call(t.Context())
 		require.ErrorIs(t, err, tt.want)
 		require.ErrorContains(t, err, tt.text)
@@ -63,10 +62,7 @@ func TestMultiLockTakesNothingWhenOneKeyIsHeld(t *testing.T) {
 func TestMultiLockMistakes(t *testing.T) {
 	t.Parallel()
 	c := locktest.Unconnected(t)
-	var many []string
-	for i := range 100 + 1 {
-		many = append(many, fmt.Sprint(i))
-	}
+	many := locktest.Numbered("", 100+1)
 	other := []relock.LockOption{relock.WithFair(), relock.WithMaxLease(time.Second)}
 	for name, tt := range map[string]struct {
 		lock *relock.MultiLock
@@ -143,7 +139,7 @@ func TestMultiLockFencing(t *testing.T) {
 		if len(keys) == 1 {
 			lock = relock.NewRedisLock(keys[0], client, relock.WithFencing())
 		}
-		h := take(t, lock.TryAcquire)
+		h := locktest.Take(t, lock.TryAcquire)
 		require.Greater(t, h.Fence(), last, "%d", n)
 		last = h.Fence()
 		if len(keys) > 1 && together { // one by one, the tokens differ; a RedisLock sets some aside
@@ -152,7 +148,7 @@ func TestMultiLockFencing(t *testing.T) {
 		require.NoError(t, h.Unlock(t.Context()))
 		require.Equal(t, last, h.Fence())
 	}
-	require.Zero(t, take(t, relock.NewMultiLock([]string{"a", "b"}, b.client).TryAcquire).Fence())
+	require.Zero(t, locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, b.client).TryAcquire).Fence())
 }
 
 // The hold is that of all keys: it ends when one of them is lost, and the
@@ -160,14 +156,14 @@ func TestMultiLockFencing(t *testing.T) {
 func TestMultiLockIsLostWithOneKey(t *testing.T) {
 	var log locktest.LogBuffer
 	b := newBench(t, log.Option())
-	h := take(t, relock.NewMultiLock([]string{"a", "b", "c"}, b.client, relock.WithWatchdog(2*time.Second)).Acquire)
+	h := locktest.Take(t, relock.NewMultiLock([]string{"a", "b", "c"}, b.client, relock.WithWatchdog(2*time.Second)).Acquire)
 	locktest.AwaitRenewal(t, h, testkit.Patience)
 	require.NoError(t, h.Err())
 	b.forget("b")
 	requireEnds(t, h, relock.ErrLockLost)
 	require.ErrorIs(t, h.Err(), relock.ErrLockLost)
 	require.Zero(t, h.ValidUntil())
-	requireIs(t, h.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
+	locktest.RequireIs(t, h.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
 	testkit.Eventually(t, time.Second, func() bool { return b.exists("a", "c") == 0 }, "the others are released")
 	testkit.Eventually(t, testkit.Patience, func() bool { return log.Count("relock: lock lost") > 0 }, "logged")
 	require.Equal(t, 1, log.Count("relock: lock lost"), "logged once")
@@ -179,11 +175,10 @@ func TestMultiLockValidity(t *testing.T) {
 	b := newBench(t)
 	start := time.Now()
 	const length = 10 * time.Second
-	h := take(t, relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithExpiry(length)).Acquire)
+	h := locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithExpiry(length)).Acquire)
 	end := time.Now()
 	until := h.ValidUntil()
-	require.False(t, until.Before(start.Add(length-lockspec.Drift(length))))
-	require.False(t, until.After(end.Add(length-lockspec.Drift(length))))
+	require.WithinRange(t, until.Add(lockspec.Drift(length)), start.Add(length), end.Add(length))
 
 	require.NoError(t, locktest.MembersOf(h)[0].Extend(t.Context(), time.Minute))
 	require.Equal(t, until, h.ValidUntil(), "the other key is not extended")
@@ -197,14 +192,14 @@ func TestMultiLockValidity(t *testing.T) {
 
 func TestMultiLockLimitsOfAHold(t *testing.T) {
 	b := newBench(t)
-	h := take(t, relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithMaxHold(time.Second), relock.WithLabel("nightly")).Acquire)
+	h := locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithMaxHold(time.Second), relock.WithLabel("nightly")).Acquire)
 	require.Contains(t, string(b.server.Do(t, "GET", b.key("a")).([]byte)), "|nightly|")
 	requireEnds(t, h, relock.ErrMaxHold)
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrMaxHold)
 	testkit.Eventually(t, time.Second, func() bool { return b.exists("a", "b") == 0 }, "released")
 
 	start := time.Now()
-	h = take(t, relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithMinHold(1500*time.Millisecond)).Acquire)
+	h = locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithMinHold(1500*time.Millisecond)).Acquire)
 	require.NoError(t, h.Unlock(t.Context()))
 	require.ErrorIs(t, h.Err(), relock.ErrNotHeld)
 	b.awaitFree("a", "b")
@@ -221,7 +216,7 @@ func TestMultiLockUnlockWaitsForTheKeysThatAreLeft(t *testing.T) {
 	require.NoError(t, l.Lock(t.Context()))
 	b.forget("b")
 	proxy.On(func(args []string) bool { return slices.Contains(args, b.key("a")) }, 1, faults.DelayRequest(200*time.Millisecond))
-	requireIs(t, l.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
+	locktest.RequireIs(t, l.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
 	require.Equal(t, int64(0), s.Do(t, "EXISTS", b.key("a")))
 }
 
@@ -231,11 +226,8 @@ func TestMultiLockUnlocksInTime(t *testing.T) {
 	t.Parallel()
 	const limit = time.Second
 	b := benchOn(t, redistest.Start(t), relock.WithCommandTimeout(limit))
-	var keys []string
-	for n := range 97 {
-		keys = append(keys, fmt.Sprint("key", n))
-	}
-	h := take(t, relock.NewMultiLock(keys, b.client).Acquire)
+	keys := names(97)
+	h := locktest.Take(t, relock.NewMultiLock(keys, b.client).Acquire)
 	b.server.Pause(t)
 	start := time.Now()
 	err := h.Unlock(t.Context())
@@ -252,13 +244,13 @@ func TestMultiLockForced(t *testing.T) {
 	b := newBench(t)
 	locktest.Patient(b.client)
 	keys := []string{"a", "b"}
-	h := take(t, relock.NewMultiLock(keys, b.client).Acquire)
+	h := locktest.Take(t, relock.NewMultiLock(keys, b.client).Acquire)
 	require.NoError(t, b.other.ForceUnlock(t.Context(), "b", "hangs"))
 	err := h.Unlock(t.Context())
-	requireIs(t, err, relock.ErrForced, relock.ErrLockLost, relock.ErrNotHeld)
+	locktest.RequireIs(t, err, relock.ErrForced, relock.ErrLockLost, relock.ErrNotHeld)
 	require.ErrorContains(t, err, `key "b"`)
 	// The message of the loss may be the first to release the other key.
-	h = take(t, relock.NewMultiLock(keys, b.client, relock.WithWatchdog(3*time.Second), relock.WithBlock()).Acquire)
+	h = locktest.Take(t, relock.NewMultiLock(keys, b.client, relock.WithWatchdog(3*time.Second), relock.WithBlock()).Acquire)
 	require.NoError(t, b.other.ForceUnlock(t.Context(), "a", "hangs"))
 	requireEnds(t, h, relock.ErrForced)
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrForced)
@@ -271,7 +263,7 @@ func TestMultiLockOfAClosedClient(t *testing.T) {
 	b := newBench(t)
 	keys := []string{"a", "b"}
 	l := relock.NewMultiLock(keys, b.client, relock.WithBlock())
-	h := take(t, l.Acquire)
+	h := locktest.Take(t, l.Acquire)
 	waiting := testkit.Async(t, func() error { return l.Lock(t.Context()) })
 	b.awaitQueued("a")
 	require.NoError(t, b.client.Close())

@@ -19,7 +19,7 @@ import (
 // hold locks one key from the other client.
 func (b *bench) hold(key string) relock.Hold {
 	b.Helper()
-	return take(b, relock.NewRedisLock(key, b.other, relock.WithBlock()).Acquire)
+	return locktest.Take(b, relock.NewRedisLock(key, b.other, relock.WithBlock()).Acquire)
 }
 
 // A call that waits is woken at its first busy key, and goes on to another one
@@ -140,46 +140,42 @@ func (b *keepBench) requireWhole(h *lease.Hold) {
 // A call keeps the keys before the one that it waits for, for half of the lease
 // at most, and no others. The hold has whole leases.
 func TestMultiLockKeepsKeys(t *testing.T) {
-	for name, apart := range map[string]bool{"together": false, "one by one": true} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			locktest.Engine(b.client).OneByOne.Store(apart)
-			k := newKeepBench(t.Context(), b)
-			k.awaitKept()
-			require.LessOrEqual(t, b.ttl("a"), keepLease/2)
-			require.LessOrEqual(t, b.ttl("b"), keepLease/2)
-			b.requireFree("d")
-			require.Empty(t, locktest.ValidLeases(b.client), "what is kept is no part of a hold")
+	testkit.Each(t, map[string]bool{"together": false, "one by one": true}, func(t *testing.T, _ string, apart bool) {
+		b := benchOn(t, redistest.Shared(t))
+		locktest.Engine(b.client).OneByOne.Store(apart)
+		k := newKeepBench(t.Context(), b)
+		k.awaitKept()
+		require.LessOrEqual(t, b.ttl("a"), keepLease/2)
+		require.LessOrEqual(t, b.ttl("b"), keepLease/2)
+		b.requireFree("d")
+		require.Empty(t, locktest.ValidLeases(b.client), "what is kept is no part of a hold")
 
-			h := k.release()
-			k.requireWhole(h)
-			require.Greater(t, time.Until(h.ValidUntil()), keepLease/2)
-			require.NoError(t, h.Unlock())
-			b.requireNothingLeft(k.keys...)
-		})
-	}
+		h := k.release()
+		k.requireWhole(h)
+		require.Greater(t, time.Until(h.ValidUntil()), keepLease/2)
+		require.NoError(t, h.Unlock())
+		b.requireNothingLeft(k.keys...)
+	})
 }
 
 // A call returns what it keeps when its time is over, and when it is cancelled:
 // the next waiter is notified, before the keys expire.
 func TestMultiLockReturnsWhatItKeeps(t *testing.T) {
-	for name, tt := range map[string]struct{ leaves, apart bool }{
+	type call struct{ leaves, apart bool }
+	testkit.Each(t, map[string]call{
 		"the time is over": {}, "its context is cancelled": {leaves: true}, "one by one": {apart: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			// A machine that is busy for a tenth of that time lets them expire.
-			for range 5 {
-				before := s.Info(t, "stats", "expired_keys")
-				returnsWhatItKeeps(t, s, tt.leaves, tt.apart)
-				if s.Info(t, "stats", "expired_keys") == before {
-					return
-				}
+	}, func(t *testing.T, _ string, tt call) {
+		s := redistest.Start(t)
+		// A machine that is busy for a tenth of that time lets them expire.
+		for range 5 {
+			before := s.Info(t, "stats", "expired_keys")
+			returnsWhatItKeeps(t, s, tt.leaves, tt.apart)
+			if s.Info(t, "stats", "expired_keys") == before {
+				return
 			}
-			require.Fail(t, "the keys expire")
-		})
-	}
+		}
+		require.Fail(t, "the keys expire")
+	})
 }
 
 func returnsWhatItKeeps(t *testing.T, s *redistest.Server, leaves, apart bool) {
@@ -223,7 +219,7 @@ func TestMultiLockLosesAKeptKey(t *testing.T) {
 	k := newKeepBench(t.Context(), b, relock.WithPollInterval(2*time.Second), relock.WithExpiry(40*time.Second)) // kept for 16 s
 	k.awaitKept()
 	b.forget("a")
-	h := take(t, relock.NewRedisLock("a", b.other).TryAcquire)
+	h := locktest.Take(t, relock.NewRedisLock("a", b.other).TryAcquire)
 	require.NoError(t, k.held.Unlock(t.Context()))
 	b.awaitFree("b", "c", "d")
 	require.Zero(t, b.server.Info(t, "stats", "expired_keys"))
@@ -245,13 +241,11 @@ func TestOneFaultInATryThatKeeps(t *testing.T) {
 	} {
 		for _, leaves := range []bool{false, true} {
 			cells = append(cells, locktest.Subtest{Name: name + map[bool]string{true: ", and the caller leaves"}[leaves], Run: func(t testing.TB) {
-				proxy := faults.Start(t, s.Network, s.Address)
-				behind := &redistest.Server{Network: proxy.Network, Address: proxy.Address}
-				c := locktest.NewTestClient(t, behind, relock.WithCommandTimeout(keepLease/4))
+				c, proxy := locktest.Behind(t, s, relock.WithCommandTimeout(keepLease/4))
 				done := proxy.On(faults.Script(script.MultiAcquire.SHA), 1, action)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				k := newKeepBench(ctx, &bench{t, s, c, locktest.Sibling(t, s, c)})
+				k := newKeepBench(ctx, benchOf(t, s, c))
 				_, ok := testkit.Await(done, testkit.Patience)
 				require.True(t, ok, "the fault did not happen")
 				if leaves {

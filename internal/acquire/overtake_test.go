@@ -21,26 +21,24 @@ func TestOvertakingWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	const lease, tryAgain = 6 * time.Second, "TRYAGAIN Multiple keys request during rehashing of slot"
 	s := locktest.WithScripts(t, redistest.Start(t))
-	for kind, tt := range map[string]struct {
+	type attempts struct {
 		first, overtaking faults.Match
 		copy              int
-	}{
+	}
+	testkit.Each(t, map[string]attempts{
 		"RedisLock":     {faults.Command("SET"), faults.Script(script.Acquire.SHA), 1},
 		"ReentrantLock": {faults.Script(script.ReentrantAcquire.SHA), faults.Script(script.ReentrantAcquire.SHA), 2},
-	} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			c, proxy := locktest.Behind(t, s)
-			proxy.On(tt.first, 1, faults.ErrorLine(tryAgain))
-			proxy.On(faults.Script(script.Enqueue.SHA), 1, faults.ErrorLine(tryAgain))
-			unanswered := proxy.On(tt.overtaking, tt.copy, faults.DropAnswer)
-			l := locktest.AllKinds[kind]("k", c, relock.WithBlock(), relock.WithExpiry(lease))
-			start := time.Now()
-			h := locktest.Take(t, l.Acquire)
-			require.Less(t, time.Since(start), lease*2/3)
-			<-unanswered
-			require.NoError(t, h.Unlock(t.Context()))
-			testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", locktest.KeyOf(c, "k")) == int64(0) }, "is free")
-		})
-	}
+	}, func(t *testing.T, kind string, tt attempts) {
+		c, proxy := locktest.Behind(t, s)
+		proxy.On(tt.first, 1, faults.ErrorLine(tryAgain))
+		proxy.On(faults.Script(script.Enqueue.SHA), 1, faults.ErrorLine(tryAgain))
+		unanswered := proxy.On(tt.overtaking, tt.copy, faults.DropAnswer)
+		l := locktest.AllKinds[kind]("k", c, relock.WithBlock(), relock.WithExpiry(lease))
+		start := time.Now()
+		h := locktest.Take(t, l.Acquire)
+		require.Less(t, time.Since(start), lease*2/3)
+		<-unanswered
+		require.NoError(t, h.Unlock(t.Context()))
+		testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", locktest.KeyOf(c, "k")) == int64(0) }, "is free")
+	})
 }

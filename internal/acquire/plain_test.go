@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
@@ -39,7 +40,7 @@ func TestSharedObjectWaitsInMemory(t *testing.T) {
 	require.Equal(t, sets, locktest.Calls(t, b.server, "set"))
 	cancel()
 	for _, result := range waits {
-		requireIs(t, testkit.ResultWithin(t, result, testkit.Patience), context.Canceled, relock.ErrLockAcquiredByOthers)
+		locktest.RequireIs(t, testkit.ResultWithin(t, result, testkit.Patience), context.Canceled, relock.ErrLockAcquiredByOthers)
 	}
 	require.Equal(t, 1, locktest.Calls(t, b.server, "zadd"), "one queue entry, for whichever is the first")
 	require.NoError(t, l.Unlock(t.Context()))
@@ -60,15 +61,12 @@ func TestSharedObjectExcludes(t *testing.T) {
 			for range 8 {
 				group.Go(func() {
 					for range 20 {
-						err := l.Do(t.Context(), func(context.Context) error {
+						assert.NoError(t, l.Do(t.Context(), func(context.Context) error {
 							seen := counter // unprotected: the race detector and the sum would show it
 							runtime.Gosched()
 							counter = seen + 1
 							return nil
-						})
-						if err != nil {
-							t.Error(err)
-						}
+						}))
 					}
 				})
 			}
@@ -83,7 +81,7 @@ func TestSharedObjectExcludes(t *testing.T) {
 func TestAcquireLeavesNothingInTheObject(t *testing.T) {
 	b := newBench(t)
 	l := relock.NewRedisLock("k", b.client)
-	h := take(t, l.Acquire)
+	h := locktest.Take(t, l.Acquire)
 	require.Equal(t, "k", h.Key())
 	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrNotHeld)
 	b.requireHeld("k")
@@ -92,13 +90,9 @@ func TestAcquireLeavesNothingInTheObject(t *testing.T) {
 }
 
 // wildClient returns a client of something that speaks Redis's protocol, but
-// gives each command the reply that the test chooses.
+// gives each command the reply that the test chooses. Its keys are short.
 func wildClient(t testing.TB, reply func(args []string) string) *relock.Client {
-	server := testkit.ServeReplies(t, reply)
-	c, err := relock.NewClient(server.Network, server.Address, "")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	return locktest.NewTestClient(t, testkit.ServeReplies(t, reply), relock.WithKeyPrefix("k:"))
 }
 
 // Only the reply that means so grants a lock. What may have been locked
@@ -165,7 +159,7 @@ func TestWildAnswersToScripts(t *testing.T) {
 				return reply
 			})
 			watched := relock.WithWatchdog(1500 * time.Millisecond)
-			h := take(t, relock.NewRedisLock("lock", c, watched).TryAcquire)
+			h := locktest.Take(t, relock.NewRedisLock("lock", c, watched).TryAcquire)
 			require.Error(t, h.Extend(t.Context(), time.Second))
 			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 3*1500*time.Millisecond), relock.ErrLockLost, "renewed by that")
 			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)

@@ -104,7 +104,7 @@ func newClusterUser(t *testing.T, c *redistest.Cluster, p locktest.Privileges, r
 // Before that, ready waits for something about the waiter.
 func (u *clusterUser) handOff(poll time.Duration, ready func(s *redistest.Server, key string)) time.Duration {
 	u.Helper()
-	h := take(u, relock.NewRedisLock(u.name, u.clients[0]).Acquire)
+	h := locktest.Take(u, relock.NewRedisLock(u.name, u.clients[0]).Acquire)
 	var at time.Time
 	granted := testkit.Async(u, func() error {
 		next, err := relock.NewRedisLock(u.name, u.clients[1], relock.WithBlockTimeout(testkit.Patience), relock.WithPollInterval(poll)).Acquire(u.Context())

@@ -39,13 +39,8 @@ func eachContended(b *privilegeBench, all []contended, c *relock.Client, f func(
 	for _, one := range all {
 		held, failed := one.hold.Acquire(locktest.As(b, "holder"))
 		require.NoError(b, failed)
-		done := b.waitFor(c, one.key, func() error {
-			h, err := one.wait.Acquire(locktest.As(b, "waiter"))
-			if err != nil {
-				return err
-			}
-			return h.Unlock(b.Context())
-		})
+		waiter := locktest.As(b, "waiter")
+		done := b.waitFor(c, one.key, func() error { return errors.Join(one.wait.Lock(waiter), one.wait.Unlock(waiter)) })
 		err = errors.Join(err, f(one.key))
 		if failed := held.Unlock(b.Context()); failed != nil {
 			require.ErrorIs(b, failed, relock.ErrLockLost)

@@ -70,22 +70,19 @@ func TestLeastPrivilegeToWait(t *testing.T) {
 func TestPrivilegesOnTop(t *testing.T) {
 	t.Parallel()
 	p := locktest.ReadPrivileges(t)
-	for of, use := range privilegeUses() {
-		t.Run(of, func(t *testing.T) {
-			t.Parallel()
-			one := p.Find(t, of)
-			b := newPrivilegeBench(t, use)
-			all := slices.Concat(p.Besides(t, one), one.Commands)
-			require.NoError(t, b.try(all))
-			b.requireNothingDenied()
-			if len(one.Commands) == 0 {
-				b.requireDenied("what is beside it", nil)
-			}
-			for _, command := range one.Commands {
-				b.requireDenied(command, append(slices.Clone(all), "-"+strings.TrimPrefix(command, "+")))
-			}
-		})
-	}
+	testkit.Each(t, privilegeUses(), func(t *testing.T, of string, use privilegeUse) {
+		one := p.Find(t, of)
+		b := newPrivilegeBench(t, use)
+		all := slices.Concat(p.Besides(t, one), one.Commands)
+		require.NoError(t, b.try(all))
+		b.requireNothingDenied()
+		if len(one.Commands) == 0 {
+			b.requireDenied("what is beside it", nil)
+		}
+		for _, command := range one.Commands {
+			b.requireDenied(command, append(slices.Clone(all), "-"+strings.TrimPrefix(command, "+")))
+		}
+	})
 }
 
 // The READMEs' line by categories allows every feature.
@@ -95,38 +92,33 @@ func TestCategoriesAllowEverything(t *testing.T) {
 	require.Equal(t, p, locktest.ReadCategories(t, "README.zh-CN.md"))
 	uses := privilegeUses()
 	uses["a lock"], uses["waiting"] = privilegeUse{use: lockAndUnlock}, privilegeUse{use: handOffInEachMode}
-	for of, use := range uses {
-		t.Run(of, func(t *testing.T) {
-			t.Parallel()
-			b := newPrivilegeBench(t, use)
-			b.allow = p.Allow
-			require.NoError(t, b.try(nil))
-			b.requireNothingDenied()
-		})
-	}
+	testkit.Each(t, uses, func(t *testing.T, _ string, use privilegeUse) {
+		b := newPrivilegeBench(t, use)
+		b.allow = p.Allow
+		require.NoError(t, b.try(nil))
+		b.requireNothingDenied()
+	})
 }
 
 // Two features together need what each needs, and no more.
 func TestPrivilegesTogether(t *testing.T) {
 	t.Parallel()
 	fenced := relock.WithFencing()
-	for name, tt := range map[string]struct {
+	type features struct {
 		of  []string
 		use privilegeUse
-	}{
+	}
+	testkit.Each(t, map[string]features{
 		"a MultiLock that waits": {[]string{locktest.ToWait, "NewMultiLock"}, privilegeUse{use: waitForMany}},
 		"a MultiLock, fenced":    {[]string{"WithFencing", "NewMultiLock"}, privilegeUse{use: takeAll(multiOf, fenced)}},
 		"a RedLock that waits":   {[]string{locktest.ToWait, "NewRedLock"}, privilegeUse{start: threeServers, use: waitForNodes}},
 		"a RedLock, fenced":      {[]string{"WithFencing", "NewRedLock"}, privilegeUse{start: threeServers, use: takeAll(redOf, fenced)}},
 		"an RWLock, fenced":      {[]string{"NewRWLock"}, privilegeUse{use: takeAll(rwOf, fenced)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newPrivilegeBench(t, tt.use)
-			require.NoError(t, b.try(locktest.ReadPrivileges(t).Besides(t, locktest.Privilege{Beside: tt.of})))
-			b.requireNothingDenied()
-		})
-	}
+	}, func(t *testing.T, _ string, tt features) {
+		b := newPrivilegeBench(t, tt.use)
+		require.NoError(t, b.try(locktest.ReadPrivileges(t).Besides(t, locktest.Privilege{Beside: tt.of})))
+		b.requireNothingDenied()
+	})
 }
 
 // A wrong password and a missing permission are permanent: a blocking Lock
@@ -183,7 +175,7 @@ func TestPasswordRotation(t *testing.T) {
 	start := func(t *testing.T) (*redistest.Server, []relock.Hold) {
 		s := redistest.Start(t)
 		c := locktest.AsUser(t, s, "app", "test:", []any{"~*", "+@all"}, relock.WithWatchdog(lease))
-		holds := []relock.Hold{take(t, relock.NewRedisLock("p", c).Acquire), take(t, relock.NewReentrantLock("r", c).Acquire)}
+		holds := []relock.Hold{locktest.Take(t, relock.NewRedisLock("p", c).Acquire), locktest.Take(t, relock.NewReentrantLock("r", c).Acquire)}
 		s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">new")
 		s.Do(t, "CLIENT", "KILL", "USER", "app")
 		err := relock.NewRedisLock("other", c, relock.WithBlock()).Lock(t.Context())
@@ -200,9 +192,7 @@ func TestPasswordRotation(t *testing.T) {
 			ended := time.Now()
 			require.False(t, ended.Before(due[i].At), "lost before its validity ended")
 			require.Less(t, ended.Sub(due[i].Ring()), 500*time.Millisecond)
-			err := h.Unlock(t.Context())
-			require.ErrorIs(t, err, relock.ErrLockLost)
-			require.ErrorIs(t, err, relock.ErrNotHeld)
+			locktest.RequireIs(t, h.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
 		}
 	})
 	t.Run("for a moment", func(t *testing.T) {

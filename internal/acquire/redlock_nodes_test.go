@@ -117,7 +117,7 @@ func TestRedLockLateGrants(t *testing.T) {
 func TestRedLockLosesNodes(t *testing.T) {
 	var log locktest.LogBuffer
 	b := newRed(t, 5, log.Option())
-	h := take(t, b.Lock(b.Clients).Acquire)
+	h := locktest.Take(t, b.Lock(b.Clients).Acquire)
 	awaitMembers(t, h, 5)
 	for i, lost := range []int{1, 2} {
 		b.Servers[lost].Do(t, "DEL", b.Prefix+"{k}")
@@ -141,11 +141,10 @@ func TestRedLockValidity(t *testing.T) {
 	b := newRed(t, 5)
 	const expiry = 2 * time.Second
 	start := time.Now()
-	h := take(t, relock.NewRedLock("k", b.Clients, relock.WithMaxLease(locktest.RedLease), relock.WithExpiry(expiry)).Acquire)
+	h := locktest.Take(t, relock.NewRedLock("k", b.Clients, relock.WithMaxLease(locktest.RedLease), relock.WithExpiry(expiry)).Acquire)
 	end := time.Now()
 	length := expiry - lockspec.Drift(expiry)
-	require.False(t, h.ValidUntil().Before(start.Add(length)))
-	require.False(t, h.ValidUntil().After(end.Add(length)))
+	require.WithinRange(t, h.ValidUntil(), start.Add(length), end.Add(length))
 	awaitMembers(t, h, 5)
 	var latest time.Time
 	for _, one := range locktest.MembersOf(h) {
@@ -165,7 +164,7 @@ func TestRedLockValidity(t *testing.T) {
 // Extend and Unlock report that too few nodes have replied.
 func TestRedLockWithoutAQuorumAfterwards(t *testing.T) {
 	b := newRed(t, 3, relock.WithCommandTimeout(locktest.AnswerLimit))
-	h := take(t, b.Lock(b.Clients).Acquire)
+	h := locktest.Take(t, b.Lock(b.Clients).Acquire)
 	b.Proxies[0].Stall()
 	b.Proxies[1].Stall()
 	err := h.Extend(t.Context(), locktest.RedLease)
@@ -185,33 +184,31 @@ func TestRedLockWithoutAQuorumAfterwards(t *testing.T) {
 // that the hold is over, and may be tried again.
 func TestRedLockExtendBesideALostMember(t *testing.T) {
 	t.Parallel()
-	for name, lose := range map[string]func(*locktest.RedBench){
+	testkit.Each(t, map[string]func(*locktest.RedBench){
 		"lost":   func(b *locktest.RedBench) { b.Servers[2].Do(b, "DEL", b.Prefix+"{k}") },
 		"closed": func(b *locktest.RedBench) { require.NoError(b, b.Clients[2].Close()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newRed(t, 3, relock.WithCommandTimeout(locktest.RedLease/4))
-			h := take(t, b.Lock(b.Clients).Acquire)
-			awaitMembers(t, h, 3)
-			lose(b)
-			there := func(one *lease.Hold) bool {
-				return one.IsOf(locktest.Engine(b.Clients[2])) && one.Lease().State().Err == nil
-			}
-			testkit.Eventually(t, testkit.Patience, func() bool { return !slices.ContainsFunc(locktest.MembersOf(h), there) }, "the loss is found")
-			b.Proxies[1].Stall()
-			err := h.Extend(t.Context(), locktest.RedLease)
-			require.ErrorIs(t, err, relock.ErrQuorum)
-			require.ErrorContains(t, err, "node 2: ")
-			for _, loss := range []error{relock.ErrLockLost, relock.ErrNotHeld, relock.ErrClosed} {
-				require.NotErrorIs(t, err, loss)
-			}
-			require.True(t, relock.IsRetryableErr(err))
-			require.NoError(t, h.Err())
-			b.Proxies[1].Resume()
-			_ = h.Unlock(t.Context()) // of the two nodes that are left, one may have been silent for too long
-			b.RequireFree(2 * locktest.RedLease)
-		})
-	}
+	}, func(t *testing.T, _ string, lose func(*locktest.RedBench)) {
+		b := redOn(t, 3, relock.WithCommandTimeout(locktest.RedLease/4))
+		h := locktest.Take(t, b.Lock(b.Clients).Acquire)
+		awaitMembers(t, h, 3)
+		lose(b)
+		there := func(one *lease.Hold) bool {
+			return one.IsOf(locktest.Engine(b.Clients[2])) && one.Lease().State().Err == nil
+		}
+		testkit.Eventually(t, testkit.Patience, func() bool { return !slices.ContainsFunc(locktest.MembersOf(h), there) }, "the loss is found")
+		b.Proxies[1].Stall()
+		err := h.Extend(t.Context(), locktest.RedLease)
+		require.ErrorIs(t, err, relock.ErrQuorum)
+		require.ErrorContains(t, err, "node 2: ")
+		for _, loss := range []error{relock.ErrLockLost, relock.ErrNotHeld, relock.ErrClosed} {
+			require.NotErrorIs(t, err, loss)
+		}
+		require.True(t, relock.IsRetryableErr(err))
+		require.NoError(t, h.Err())
+		b.Proxies[1].Resume()
+		_ = h.Unlock(t.Context()) // of the two nodes that are left, one may have been silent for too long
+		b.RequireFree(2 * locktest.RedLease)
+	})
 }
 
 // With a majority away there is a clear error in time, which names the nodes.
@@ -230,7 +227,8 @@ func TestRedLockWithAMajorityAway(t *testing.T) {
 		require.ErrorContains(t, err, text)
 	}
 	waiting := testkit.Async(t, func() error { return b.Lock(b.Clients, relock.WithBlock()).Lock(t.Context()) })
-	requireBlocked(t, waiting, 200*time.Millisecond)
+	err, ended := testkit.Await(waiting, 200*time.Millisecond)
+	require.False(t, ended, "did not wait: %v", err)
 	b.Proxies[0].Accept()
 	requireGranted(t, waiting)
 	b.Proxies[4].Resume()
@@ -253,14 +251,14 @@ func TestRedLockNodesThatRefuse(t *testing.T) {
 	start := time.Now()
 	err = b.Lock(clients, relock.WithBlock()).Lock(t.Context())
 	require.Less(t, time.Since(start), locktest.RedLease)
-	requireIs(t, err, relock.ErrQuorum, relock.ErrDenied)
+	locktest.RequireIs(t, err, relock.ErrQuorum, relock.ErrDenied)
 	require.False(t, relock.IsRetryableErr(err))
 	b.RequireFree(time.Second)
 
 	for _, s := range b.Servers[:2] {
 		s.Do(t, "SET", b.Prefix+"{k}", "something else")
 	}
-	requireIs(t, b.Lock(b.Clients, relock.WithBlock()).Lock(t.Context()), relock.ErrKeyConflict, relock.ErrQuorum)
+	locktest.RequireIs(t, b.Lock(b.Clients, relock.WithBlock()).Lock(t.Context()), relock.ErrKeyConflict, relock.ErrQuorum)
 }
 
 // A node that was just started is not counted: it may have forgotten a lock.
@@ -277,7 +275,7 @@ func TestRedLockDoesNotCountANewServer(t *testing.T) {
 		return l
 	}
 	others := b.Others()
-	h := take(t, lock(b.Clients).Acquire)
+	h := locktest.Take(t, lock(b.Clients).Acquire)
 	b.RequireHeldBy(3)
 	for _, s := range servers[:2] {
 		s.Kill(t)

@@ -38,10 +38,7 @@ func TestRedLockTakesTheNodesAndFreesThem(t *testing.T) {
 
 func TestRedLockMistakes(t *testing.T) {
 	t.Parallel()
-	var c []*relock.Client
-	for range 3 {
-		c = append(c, locktest.Unconnected(t))
-	}
+	c := []*relock.Client{locktest.Unconnected(t), locktest.Unconnected(t), locktest.Unconnected(t)}
 	long := locktest.Unconnected(t, relock.WithWatchdog(time.Minute))
 	for name, tt := range map[string]struct {
 		lock *relock.RedLock
@@ -83,7 +80,7 @@ func TestRedLockTwiceOnOneServer(t *testing.T) {
 // call's clients.
 func TestRedLockInTheWayOfOtherNodes(t *testing.T) {
 	b := newRed(t, 3)
-	h := take(t, b.Patient().Acquire)
+	h := locktest.Take(t, b.Patient().Acquire)
 	awaitMembers(t, h, 3)
 	more := []*relock.Client{b.Clients[0], b.Client(nodes[3]), b.Client(nodes[4])}
 	require.Nil(t, locktest.Quorum(b.Lock(more, relock.WithBlock())).InTheWay(h.Context()), "two of three are left")
@@ -112,7 +109,7 @@ func TestRedLockCallThatIsCancelled(t *testing.T) {
 
 func TestRedLockLimitsOfAHold(t *testing.T) {
 	b := newRed(t, 3)
-	h := take(t, b.Lock(b.Clients, relock.WithMaxHold(time.Second), relock.WithLabel("nightly")).Acquire)
+	h := locktest.Take(t, b.Lock(b.Clients, relock.WithMaxHold(time.Second), relock.WithLabel("nightly")).Acquire)
 	first := slices.IndexFunc(b.Clients, func(c *relock.Client) bool { return locktest.MembersOf(h)[0].IsOf(locktest.Engine(c)) }) // slower ones join later
 	require.Contains(t, string(b.Servers[first].Do(t, "GET", b.Prefix+"{k}").([]byte)), "|nightly|")
 	requireEnds(t, h, relock.ErrMaxHold)
@@ -157,13 +154,13 @@ func TestRedLockEndedByForce(t *testing.T) {
 	for _, c := range others {
 		locktest.Patient(c)
 	}
-	h := take(t, b.Lock(others).Acquire)
+	h := locktest.Take(t, b.Lock(others).Acquire)
 	b.RequireHeldBy(3)
 	for _, c := range b.Clients[:2] {
 		require.NoError(t, c.ForceUnlock(t.Context(), "k", "maintenance"))
 	}
 	err := testkit.EndedWithin(t, h.Context(), locktest.RedLease)
-	requireIs(t, err, relock.ErrLockLost, relock.ErrForced)
+	locktest.RequireIs(t, err, relock.ErrLockLost, relock.ErrForced)
 	require.ErrorContains(t, err, "maintenance")
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 	b.RequireFree(time.Second)
@@ -173,7 +170,7 @@ func TestRedLockEndedByForce(t *testing.T) {
 // were ended by force have reported it.
 func TestRedLockEndedByForceIsFoundByAnotherMember(t *testing.T) {
 	b := newRed(t, 3)
-	h := take(t, b.Patient().Acquire)
+	h := locktest.Take(t, b.Patient().Acquire)
 	awaitMembers(t, h, 3)
 	var follows []func()
 	for _, one := range locktest.MembersOf(h)[:2] {
@@ -193,11 +190,10 @@ func TestRedLockEndedByForceIsFoundByAnotherMember(t *testing.T) {
 // its end. An earlier loss, which the hold has survived, is not the reason.
 func TestRedLockLossIsThatOfTheLastMember(t *testing.T) {
 	b := newRed(t, 3)
-	h := take(t, b.Patient().Acquire)
+	h := locktest.Take(t, b.Patient().Acquire)
 	awaitMembers(t, h, 3)
 	members := locktest.MembersOf(h)
-	follow := members[0].Lease().MarkLost(errs.Vanished)
-	follow()
+	members[0].Lease().MarkLost(errs.Vanished)()
 	require.NoError(t, h.Err(), "two of three are left")
 	members[1].Lease().StopTimer()
 	members[1].Lease().Set(func(s *lease.State) { s.ValidUntil = time.Now().Add(-time.Millisecond) })
@@ -218,7 +214,7 @@ func TestRedLockFencing(t *testing.T) {
 		for _, i := range away {
 			b.Proxies[i].Refuse()
 		}
-		h := take(t, l.TryAcquire)
+		h := locktest.Take(t, l.TryAcquire)
 		require.Greater(t, h.Fence(), last, "%d", n)
 		last = h.Fence()
 		require.NoError(t, h.Unlock(t.Context()))

@@ -78,32 +78,33 @@ func TestShardedRedLockWaiterIsWoken(t *testing.T) {
 func TestRedLockWaiterIsWoken(t *testing.T) {
 	t.Parallel()
 	fenced := []relock.LockOption{relock.WithFencing()}
-	for name, tt := range map[string]struct {
+	type setup struct {
 		opts   []relock.LockOption
 		deaf   int // nodes that no message comes from
 		routed bool
-	}{"plain": {}, "fenced": {opts: fenced}, "one node notifies": {deaf: 2}, "nodes of several servers": {routed: true}} {
-		t.Run(name, func(t *testing.T) {
-			b := newRed(t, 3)
-			waiters := asUser(b)
-			if tt.routed {
-				waiters = routed(b)
-			}
-			for node := range tt.deaf {
-				permit(b, node, "-subscribe")
-			}
-			require.Less(t, handOff(b, func() *locktest.Waiting {
-				w := b.WaitPatiently(t.Context(), waiters, tt.opts...)
-				if tt.deaf > 0 {
-					testkit.Eventually(t, testkit.Patience, func() bool { return len(b.ListedWaits(2)) == 1 && locktest.IsSubscribed(waiters[2]) }, "listed")
-				} else {
-					b.AwaitListed(1, waiters)
-				}
-				return w
-			}, tt.opts...), notified)
-			b.RequireNoListedWaits(waiters)
-		})
 	}
+	testkit.Each(t, map[string]setup{
+		"plain": {}, "fenced": {opts: fenced}, "one node notifies": {deaf: 2}, "nodes of several servers": {routed: true},
+	}, func(t *testing.T, _ string, tt setup) {
+		b := redOn(t, 3)
+		waiters := asUser(b)
+		if tt.routed {
+			waiters = routed(b)
+		}
+		for node := range tt.deaf {
+			permit(b, node, "-subscribe")
+		}
+		require.Less(t, handOff(b, func() *locktest.Waiting {
+			w := b.WaitPatiently(t.Context(), waiters, tt.opts...)
+			if tt.deaf > 0 {
+				testkit.Eventually(t, testkit.Patience, func() bool { return len(b.ListedWaits(2)) == 1 && locktest.IsSubscribed(waiters[2]) }, "listed")
+			} else {
+				b.AwaitListed(1, waiters)
+			}
+			return w
+		}, tt.opts...), notified)
+		b.RequireNoListedWaits(waiters)
+	})
 }
 
 // routed returns clients that find the server of each node by a topology of
@@ -120,7 +121,7 @@ func routed(b *locktest.RedBench) (all []*relock.Client) {
 // whatever its poll interval is.
 func TestRedLockWaiterIsIdle(t *testing.T) {
 	b := newRed(t, 3)
-	h := take(t, b.Lock(b.Others()).Acquire)
+	h := locktest.Take(t, b.Lock(b.Others()).Acquire)
 	w := b.Wait(t.Context(), b.Clients, relock.WithPollInterval(10*time.Millisecond))
 	b.AwaitListed(1, b.Clients)
 	asked := func() int { return b.Proxies[0].Count(faults.Script(script.RedLockAcquire.SHA)) }
@@ -143,11 +144,7 @@ func TestRedLockWaiterThatNobodyNotifies(t *testing.T) {
 	}{
 		"the lease ends": {left, []string{"gone", "gone", "gone"}, func(_ *locktest.RedBench, ends time.Time) time.Time { return ends }},
 		"the nodes are shared": {time.Minute, []string{"one", "another", ""}, func(b *locktest.RedBench, _ time.Time) time.Time {
-			for node := range b.Servers[:2] {
-				testkit.Eventually(b, testkit.Patience, func() bool {
-					return len(b.ListedWaits(node)) == 1 && locktest.IsSubscribed(b.Clients[node])
-				}, "listed")
-			}
+			b.AwaitListed(1, b.Clients) // at the two that are held
 			awaitAsked(b, 2)
 			for _, s := range b.Servers[:2] {
 				s.Do(b, "DEL", b.Prefix+"{k}")
@@ -240,7 +237,7 @@ func TestRedLockRoundsThatFail(t *testing.T) {
 	for _, s := range b.Servers {
 		s.Do(t, "DEL", b.Prefix+"{k}")
 	}
-	h := take(t, b.Lock(b.Clients, relock.WithMinHold(locktest.RedLease/2)).Acquire)
+	h := locktest.Take(t, b.Lock(b.Clients, relock.WithMinHold(locktest.RedLease/2)).Acquire)
 	require.NoError(t, h.Unlock(t.Context()))
 	require.GreaterOrEqual(t, b.HeldNodes(), 2, "what was held is kept")
 }
@@ -267,35 +264,33 @@ func TestRedLockCallThatLeavesWhileItAsks(t *testing.T) {
 func TestRedLockWaitsWithFewPermissions(t *testing.T) {
 	t.Parallel()
 	least := redis.Args{"resetchannels", "-@all", "+info"}.AddFlat(locktest.Plus(locktest.LeastPrivilege))
-	for name, rules := range map[string][]any{
+	testkit.Each(t, map[string][]any{
 		"the lock alone": nil, // see below
 		"no lists":       {"-zadd", "-time"},
 		"the least":      least,
 		"no messages":    {"-publish"},
 		"no channels":    {"resetchannels"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newRed(t, 3)
-			if rules == nil {
-				rules = []any{"resetkeys", "~" + b.Prefix + "{k}"}
-			}
-			less := asUser(b, rules...)
-			last := take(t, b.Lock(b.Clients).Acquire)
-			var took []time.Duration
-			for range 3 {
-				w := b.Wait(t.Context(), less, often)
-				awaitAsked(b, 2)
-				next, d := b.Granted(w, last)
-				took = append(took, d)
-				w = b.Wait(t.Context(), b.Clients, often)
-				b.AwaitListed(1, b.Clients)
-				last, _ = b.Granted(w, next)
-			}
-			require.Less(t, locktest.Median(took), polled)
-			require.NoError(t, last.Unlock(t.Context()))
-			b.RequireFree(time.Second)
-		})
-	}
+	}, func(t *testing.T, _ string, rules []any) {
+		b := redOn(t, 3)
+		if rules == nil {
+			rules = []any{"resetkeys", "~" + b.Prefix + "{k}"}
+		}
+		less := asUser(b, rules...)
+		last := locktest.Take(t, b.Lock(b.Clients).Acquire)
+		var took []time.Duration
+		for range 3 {
+			w := b.Wait(t.Context(), less, often)
+			awaitAsked(b, 2)
+			next, d := b.Granted(w, last)
+			took = append(took, d)
+			w = b.Wait(t.Context(), b.Clients, often)
+			b.AwaitListed(1, b.Clients)
+			last, _ = b.Granted(w, next)
+		}
+		require.Less(t, locktest.Median(took), polled)
+		require.NoError(t, last.Unlock(t.Context()))
+		b.RequireFree(time.Second)
+	})
 }
 
 // If its subscription breaks, and it gets no other, a call that waits polls.

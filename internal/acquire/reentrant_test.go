@@ -80,7 +80,7 @@ func TestOwnerOrder(t *testing.T) {
 	require.Equal(t, identity.Goroutine(), id(t.Context(), l))
 	require.Equal(t, identity.Named("of the context"), id(relock.ContextWithOwner(t.Context(), "of the context"), l))
 
-	h := take(t, locktest.Owned("holder", relock.NewReentrantLock("k", b.client)).Acquire)
+	h := locktest.Take(t, locktest.Owned("holder", relock.NewReentrantLock("k", b.client)).Acquire)
 	inside := relock.ContextWithOwner(h.Context(), "of the context")
 	require.Equal(t, identity.Named("holder"), id(inside, l), "a valid hold comes first")
 	require.NoError(t, h.Unlock(t.Context()))
@@ -95,7 +95,7 @@ func TestOwnerOrder(t *testing.T) {
 // lock. A name in the context is an owner of one client.
 func TestOwnersOfOthersInTheContext(t *testing.T) {
 	b := newBench(t)
-	h := take(t, relock.NewReentrantLock("k", b.client).Acquire)
+	h := locktest.Take(t, relock.NewReentrantLock("k", b.client).Acquire)
 	require.ErrorIs(t, relock.NewReentrantLock("k", b.other).TryLock(h.Context()), relock.ErrLockAcquiredByOthers)
 	require.NoError(t, relock.NewReentrantLock("another", b.client).TryLock(h.Context()))
 	require.ErrorIs(t, relock.NewRedisLock("k", b.client).TryLock(h.Context()), relock.ErrKeyConflict)
@@ -112,7 +112,7 @@ func TestOwnersOfOthersInTheContext(t *testing.T) {
 // trying. Their levels add up.
 func TestOneOwnerManyGoroutines(t *testing.T) {
 	b := newBench(t)
-	holder := take(t, relock.NewReentrantLock("k", b.other).Acquire)
+	holder := locktest.Take(t, relock.NewReentrantLock("k", b.other).Acquire)
 	l := locktest.Owned("shared", relock.NewReentrantLock("k", b.client, relock.WithBlock()))
 	all := func(call func(context.Context) error, meanwhile func()) {
 		var results []<-chan error
@@ -145,7 +145,7 @@ func TestNoLevelOfAHoldThatHasEnded(t *testing.T) {
 		{relock.NewReentrantLock("k", b.client), relock.ErrForced},
 		{relock.NewRWLock("rw", b.client), relock.ErrLockLost},
 	} {
-		level := locktest.Level(take(t, tt.lock.Acquire))
+		level := locktest.Level(locktest.Take(t, tt.lock.Acquire))
 		level.Lease().Lose(tt.loss)
 		err := level.Lease().Deeper(level.Settings())
 		require.ErrorIs(t, err, tt.loss)
@@ -157,7 +157,7 @@ func TestNoLevelOfAHoldThatHasEnded(t *testing.T) {
 func TestReentryDoesNotShorten(t *testing.T) {
 	b := newBench(t)
 	with := func(lease time.Duration) relock.Hold {
-		return take(t, relock.NewReentrantLock("k", b.client, relock.WithExpiry(lease)).Acquire)
+		return locktest.Take(t, relock.NewReentrantLock("k", b.client, relock.WithExpiry(lease)).Acquire)
 	}
 	outer := with(30 * time.Second)
 	until := outer.ValidUntil()
@@ -179,7 +179,7 @@ func TestInnerUnlockLeavesTheOuterRenewed(t *testing.T) {
 	b := newBench(t)
 	const lease = 1500 * time.Millisecond
 	l := relock.NewReentrantLock("k", b.client, relock.WithWatchdog(lease))
-	outer := take(t, l.Acquire)
+	outer := locktest.Take(t, l.Acquire)
 	require.NoError(t, l.Do(t.Context(), locktest.Nothing))
 	locktest.StaysHeld(t, b.server, b.client, outer, lease*3/2)
 	require.NoError(t, outer.Unlock(t.Context()))
@@ -191,8 +191,8 @@ func TestInnerUnlockLeavesTheOuterRenewed(t *testing.T) {
 func TestRenewalEndsWithTheLastWatchedLevel(t *testing.T) {
 	b := newBench(t)
 	const lease = 1500 * time.Millisecond
-	outer := take(t, relock.NewReentrantLock("k", b.client, relock.WithExpiry(lease)).Acquire)
-	inner := take(t, relock.NewReentrantLock("k", b.client, relock.WithWatchdog(lease)).Acquire)
+	outer := locktest.Take(t, relock.NewReentrantLock("k", b.client, relock.WithExpiry(lease)).Acquire)
+	inner := locktest.Take(t, relock.NewReentrantLock("k", b.client, relock.WithWatchdog(lease)).Acquire)
 	locktest.StaysHeld(t, b.server, b.client, outer, lease*3/2)
 	require.NoError(t, inner.Unlock(t.Context()))
 	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), lease*7/4), relock.ErrLockLost)
@@ -203,7 +203,7 @@ func TestRenewalEndsWithTheLastWatchedLevel(t *testing.T) {
 func TestShortLevelsDoNotDelayTheRenewal(t *testing.T) {
 	b := newBench(t)
 	const lease = 6 * time.Second
-	outer := take(t, relock.NewReentrantLock("k", b.client, relock.WithWatchdog(lease)).Acquire)
+	outer := locktest.Take(t, relock.NewReentrantLock("k", b.client, relock.WithWatchdog(lease)).Acquire)
 	short := relock.NewReentrantLock("k", b.client, relock.WithWatchdog(lease*3/8)) // valid for less than is required below
 	for end := time.Now().Add(lease * 26 / 25); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		require.NoError(t, short.Do(t.Context(), locktest.Nothing))
@@ -216,7 +216,7 @@ func TestShortLevelsDoNotDelayTheRenewal(t *testing.T) {
 func TestReentryIntoALostHold(t *testing.T) {
 	b := newBench(t)
 	l := relock.NewReentrantLock("k", b.client)
-	h := take(t, l.Acquire)
+	h := locktest.Take(t, l.Acquire)
 	require.NoError(t, l.Lock(t.Context()))
 	b.forget("k")
 
@@ -234,7 +234,7 @@ func TestReentryIntoALostHold(t *testing.T) {
 	b.requireLevels("k", 1)
 	require.NoError(t, l.Unlock(t.Context()))
 
-	h = take(t, l.Acquire)
+	h = locktest.Take(t, l.Acquire)
 	require.NoError(t, l.Lock(t.Context()))
 	b.forget("k")
 	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrLockLost, "found by an inner Unlock")
@@ -247,8 +247,8 @@ func TestReentryIntoALostHold(t *testing.T) {
 func TestMaxHoldOfOneLevel(t *testing.T) {
 	b := newBench(t)
 	l := relock.NewReentrantLock("k", b.client)
-	outer := take(t, l.Acquire)
-	inner := take(t, relock.NewReentrantLock("k", b.client, relock.WithMaxHold(time.Second)).Acquire)
+	outer := locktest.Take(t, l.Acquire)
+	inner := locktest.Take(t, relock.NewReentrantLock("k", b.client, relock.WithMaxHold(time.Second)).Acquire)
 	requireEnds(t, inner, relock.ErrMaxHold)
 	require.NoError(t, outer.Err())
 	owner := locktest.Engine(b.client).Identity.Goroutine()
@@ -266,7 +266,7 @@ func TestMaxHoldOfOneLevel(t *testing.T) {
 // nothing is held, but the outer Unlock is still owed.
 func TestMaxHoldOfTheOuterLevel(t *testing.T) {
 	b := newBench(t)
-	outer := take(t, relock.NewReentrantLock("k", b.client, relock.WithMaxHold(time.Second)).Acquire)
+	outer := locktest.Take(t, relock.NewReentrantLock("k", b.client, relock.WithMaxHold(time.Second)).Acquire)
 	l := relock.NewReentrantLock("k", b.client)
 	require.NoError(t, l.Lock(t.Context()))
 	requireEnds(t, outer, relock.ErrMaxHold)

@@ -112,11 +112,8 @@ func TestRWLockUpgradeAndDowngrade(t *testing.T) {
 	require.NoError(t, l.RLock(me))
 	require.NoError(t, other.RLock(them))
 	waits := relock.NewRWLock("k", b.client, relock.WithBlock())
-	start := time.Now()
-	err := waits.Lock(me)
-	require.ErrorIs(t, err, relock.ErrUpgrade)
-	require.Less(t, time.Since(start), 5*time.Second, "immediately, also WithBlock")
-	require.False(t, relock.IsRetryableErr(err))
+	lockAsMe := func(ctx context.Context) error { return waits.Lock(relock.ContextWithOwner(ctx, "me")) }
+	require.ErrorIs(t, locktest.RequireAtOnce(t, lockAsMe), relock.ErrUpgrade, "immediately, also WithBlock")
 	require.Equal(t, "r 1:0", b.stored("k")[mine])
 	require.NoError(t, other.RUnlock(them))
 
@@ -156,14 +153,14 @@ func TestRWLockOwners(t *testing.T) {
 	require.NoError(t, l.Unlock(t.Context()))
 	require.NoError(t, l.Unlock(t.Context()))
 
-	h := take(t, locktest.Owned("name", relock.NewRWLock("k", b.client)).Acquire)
+	h := locktest.Take(t, locktest.Owned("name", relock.NewRWLock("k", b.client)).Acquire)
 	require.NoError(t, <-testkit.Async(t, func() error {
 		return errors.Join(l.TryRLock(h.Context()), l.RUnlock(h.Context()), l.TryLock(locktest.As(t, "name")), l.Unlock(locktest.As(t, "name")))
 	}))
 	require.ErrorIs(t, l.TryRLock(t.Context()), relock.ErrLockAcquiredByOthers)
 	require.NoError(t, h.Unlock(t.Context()))
 
-	another := take(t, locktest.Owned("a", relock.NewReentrantLock("other", b.client)).Acquire)
+	another := locktest.Take(t, locktest.Owned("a", relock.NewReentrantLock("other", b.client)).Acquire)
 	beside := locktest.Owned("b", relock.NewRWLock("other", b.client))
 	require.ErrorIs(t, beside.TryLock(another.Context()), relock.ErrKeyConflict)
 	b.forget("other")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
@@ -54,7 +55,7 @@ func (q *rwBench) requireWaits(waits ...*locktest.Waiting) {
 func TestRWLockNextReadersAreGrantedTogether(t *testing.T) {
 	eachRWMode(t, 3, func(t *testing.T, q *rwBench) {
 		a, b, c := q.Clients[0], q.Clients[1], q.Clients[2]
-		first, second := take(t, q.rw(a).TryRAcquire), take(t, q.rw(b).TryRAcquire)
+		first, second := locktest.Take(t, q.rw(a).TryRAcquire), locktest.Take(t, q.rw(b).TryRAcquire)
 		ctx := t.Context()
 		w1 := q.WaitNext(ctx, 0, c)
 		time.Sleep(20 * time.Millisecond) // it is no longer young
@@ -92,7 +93,7 @@ func TestRWLockNextReadersAreGrantedTogether(t *testing.T) {
 // the lock.
 func TestRWLockWriterThatGivesUpLetsReadersIn(t *testing.T) {
 	eachRWMode(t, 3, func(t *testing.T, q *rwBench) {
-		h := take(t, q.rw(q.Clients[0]).TryRAcquire)
+		h := locktest.Take(t, q.rw(q.Clients[0]).TryRAcquire)
 		ctx, cancel := context.WithCancel(t.Context())
 		seldom := relock.WithPollInterval(locktest.SlowPoll)
 		w := q.WaitNext(ctx, 0, q.Clients[1], seldom)
@@ -101,7 +102,7 @@ func TestRWLockWriterThatGivesUpLetsReadersIn(t *testing.T) {
 		r2 := q.reading.WaitNext(t.Context(), 2, q.Clients[0], seldom)
 		q.requireWaits(r1, r2)
 		cancel()
-		requireIs(t, w.End(), context.Canceled, relock.ErrLockAcquiredByOthers)
+		locktest.RequireIs(t, w.End(), context.Canceled, relock.ErrLockAcquiredByOthers)
 		q.Unlock(r1.Granted())
 		q.Unlock(r2.Granted())
 		q.Unlock(h)
@@ -150,9 +151,7 @@ func TestRWLockWriterDoesNotStarve(t *testing.T) {
 			if n := reading.Add(1); n > 2 {
 				together.Store(n)
 			}
-			if writing.Load() > 0 {
-				t.Error("reads while another one writes")
-			}
+			assert.Zero(t, writing.Load(), "reads while another one writes")
 			reads.Add(1)
 			time.Sleep(5 * time.Millisecond)
 			reading.Add(-1)
@@ -181,14 +180,11 @@ func TestRWLockWriterDoesNotStarve(t *testing.T) {
 			writers.Go(func() {
 				for range writes {
 					start := time.Now()
-					err := q.rw(c).Do(t.Context(), func(context.Context) error {
+					assert.NoError(t, q.rw(c).Do(t.Context(), func(context.Context) error {
 						waits[i] = append(waits[i], time.Since(start))
 						write()
 						return nil
-					})
-					if err != nil {
-						t.Errorf("write: %v", err)
-					}
+					}), "write")
 				}
 			})
 		}
@@ -206,7 +202,7 @@ func TestRWLockWriterDoesNotStarve(t *testing.T) {
 // the lock is read.
 func TestRWLockForgottenWaitAtTheFront(t *testing.T) {
 	q := newRW(t, true, 2)
-	h := take(t, q.rw(q.Clients[0]).TryRAcquire)
+	h := locktest.Take(t, q.rw(q.Clients[0]).TryRAcquire)
 	entry := locktest.Engine(q.Clients[1]).Identity.Hold(1_000_000) + ":wf:1250"
 	q.Server.Do(t, "ZADD", q.Key+":q", 5, entry)
 	q.Server.Do(t, "PEXPIRE", q.Key+":q", 60_000)

@@ -23,10 +23,8 @@ import (
 // before.
 func TestSlowDialWithAShortLease(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	proxy := faults.Start(t, s.Network, s.Address)
+	c, proxy := locktest.Behind(t, redistest.Start(t), relock.WithDatabase(1))
 	proxy.On(faults.Command("SELECT"), 1, faults.Delay(450*time.Millisecond))
-	c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, relock.WithDatabase(1))
 	require.NoError(t, relock.NewRedisLock("k", c, relock.WithExpiry(900*time.Millisecond)).Lock(t.Context()))
 }
 
@@ -56,11 +54,10 @@ func TestContextEndsALargeWrite(t *testing.T) {
 func TestHugeTimeouts(t *testing.T) {
 	t.Parallel()
 	const huge = time.Duration(math.MaxInt64)
-	s := redistest.Shared(t)
+	s, c := locktest.OnShared(t, relock.WithCommandTimeout(huge), relock.WithDialTimeout(huge), relock.WithIdleTimeout(huge), relock.WithWaitMode(), relock.WithMaxActive(1))
 	require.NoError(t, locktest.AsUserPool(t, s, &redis.Pool{}, relock.WithCommandTimeout(huge)).Ping(t.Context()))
 
-	c := locktest.NewTestClient(t, s, relock.WithCommandTimeout(huge), relock.WithDialTimeout(huge), relock.WithIdleTimeout(huge), relock.WithWaitMode(), relock.WithMaxActive(1))
-	h := acquired(t, relock.NewRedisLock("k", c, relock.WithMaxHold(huge), relock.WithBlockTimeout(huge), relock.WithWatchdog(lockspec.MaxLease)))
+	h := locktest.Take(t, relock.NewRedisLock("k", c, relock.WithMaxHold(huge), relock.WithBlockTimeout(huge), relock.WithWatchdog(lockspec.MaxLease)).Acquire)
 	require.NoError(t, h.Extend(t.Context(), lockspec.MaxLease))
 	require.NoError(t, h.Err())
 	require.ErrorIs(t, h.Extend(t.Context(), 1<<62), relock.ErrInvalid)
@@ -78,14 +75,11 @@ func TestPanicInUserDial(t *testing.T) {
 		}
 		return redis.Dial(s.Network, s.Address)
 	}}
-	defer pool.Close() //nolint:errcheck // only to end its connections
-	c, err := relock.NewClientPool(pool, relock.WithKeyPrefix(t.Name()))
-	require.NoError(t, err)
-	defer c.Close() //nolint:errcheck // a second Close does nothing
+	c := locktest.AsUserPool(t, s, pool, relock.WithKeyPrefix(t.Name()))
 	panics.Store(true)
 	require.ErrorContains(t, c.Ping(t.Context()), "panicked")
 	panics.Store(false)
-	h := acquired(t, relock.NewRedisLock("k", c, relock.WithWatchdog(2*time.Second)))
+	h := locktest.Take(t, relock.NewRedisLock("k", c, relock.WithWatchdog(2*time.Second)).Acquire)
 	panics.Store(true)
 	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost)
 }
@@ -94,13 +88,11 @@ func TestPanicInUserDial(t *testing.T) {
 // are renewed.
 func TestLogHandlerThatBlocks(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
 	stuck := locktest.NewStuckLog(t)
 	defer stuck.Free()
-	c := locktest.NewTestClient(t, s, stuck.Option(), relock.WithWatchdog(3*time.Second))
+	s, c := locktest.OnOwn(t, stuck.Option(), relock.WithWatchdog(3*time.Second))
 	acquire := func(key string, c *relock.Client) relock.Hold {
-		h := acquired(t, relock.NewRedisLock(key, c))
-		return h
+		return locktest.Take(t, relock.NewRedisLock(key, c).Acquire)
 	}
 	one, other, theirs := acquire("one", c), acquire("other", c), acquire("theirs", locktest.Sibling(t, s, c))
 	waiting := testkit.Async(t, func() error { return relock.NewRedisLock("theirs", c, relock.WithBlock()).Lock(t.Context()) })

@@ -2,7 +2,6 @@ package lease_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -101,7 +100,7 @@ func blockDials(t *testing.T, b *locktest.Closing) {
 
 // blockEngine makes the watchdog dial too.
 func blockEngine(t *testing.T, b *locktest.Closing) {
-	h := acquired(t, relock.NewRedisLock("renewed", b.C))
+	h := locktest.Take(t, relock.NewRedisLock("renewed", b.C).Acquire)
 	blockDials(t, b)
 	stuck := b.Stuck.Load()
 	only := locktest.Engine(b.C).Driver.(driver.Node)
@@ -112,8 +111,8 @@ func blockEngine(t *testing.T, b *locktest.Closing) {
 
 func closeEndsAll(t *testing.T, b *locktest.Closing, spoil func(*testing.T, *locktest.Closing), alive bool) {
 	c := b.C
-	h := acquired(t, relock.NewRedisLock("held", c, relock.WithWatchdog(2*time.Second)))
-	nested := acquired(t, locktest.Owned("me", relock.NewReentrantLock("nested", c)))
+	h := locktest.Take(t, relock.NewRedisLock("held", c, relock.WithWatchdog(2*time.Second)).Acquire)
+	nested := locktest.Take(t, locktest.Owned("me", relock.NewReentrantLock("nested", c)).Acquire)
 	shared := relock.NewRedisLock("shared", c, relock.WithBlock())
 	require.NoError(t, shared.Lock(t.Context()))
 	contexts := []context.Context{t.Context(), locktest.Unbounded(t)}
@@ -126,7 +125,10 @@ func closeEndsAll(t *testing.T, b *locktest.Closing, spoil func(*testing.T, *loc
 		}
 	}
 	for _, h := range []relock.Hold{h, nested} {
-		over = append(over, locktest.Begin(t, func() error { return whyOver(t.Context(), h) }))
+		over = append(over, locktest.Begin(t, func() error {
+			_, _ = testkit.Await(h.Context().Done(), testkit.Patience)
+			return context.Cause(h.Context())
+		}))
 	}
 	b.EndAtCleanup(t)
 	testkit.Eventually(t, 5*time.Second, func() bool {
@@ -173,17 +175,6 @@ func closeEndsAll(t *testing.T, b *locktest.Closing, spoil func(*testing.T, *loc
 	locktest.RequireClosed(t, c)
 }
 
-// whyOver waits for the end of a hold, for as long as the test runs, and
-// returns the cause.
-func whyOver(ctx context.Context, h relock.Hold) error {
-	select {
-	case <-h.Context().Done():
-		return context.Cause(h.Context())
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 func TestCloseOfAnUnusedClient(t *testing.T) {
 	t.Parallel()
 	c, err := relock.NewClient("tcp", locktest.ClosedPort(t), "")
@@ -203,9 +194,8 @@ func TestCloseOfAnUnusedClient(t *testing.T) {
 // A release that Close gives up is logged with its key, and with nothing else.
 func TestCloseLogsWhatIsPending(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
 	var log locktest.LogBuffer
-	c := locktest.NewTestClient(t, s, log.Option(), relock.WithCommandTimeout(locktest.AnswerLimit))
+	s, c := locktest.OnOwn(t, log.Option(), relock.WithCommandTimeout(locktest.AnswerLimit))
 	l := relock.NewRedisLock("my key", c)
 	require.NoError(t, l.Lock(t.Context()))
 	s.Pause(t)
@@ -246,7 +236,7 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	require.NoError(t, err)
 	b.C = c
 	b.EndAtCleanup(t)
-	h := acquired(t, relock.NewRedisLock("my key", c))
+	h := locktest.Take(t, relock.NewRedisLock("my key", c).Acquire)
 	ping := locktest.Engine(c).Retrier.Worker(locktest.Engine(c).Driver.(driver.Node)).Link.Pipeline(driver.BatchLimit{Own: time.Minute, Borrowed: time.Minute}, []driver.Request{{Cmd: "PING"}})
 	require.NoError(t, ping[0].Err)
 	b.Blocks.Store(true)
@@ -281,10 +271,9 @@ func TestReleaseOnCloseBesideItsOwnWaits(t *testing.T) {
 // What the retrier has not sent yet, Close sends.
 func TestReleaseOnCloseOfAPlannedRelease(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	log := new(locktest.LogBuffer)
-	c := locktest.NewTestClient(t, s, relock.WithReleaseOnClose(), log.Option())
-	h := acquired(t, relock.NewRedisLock("k", c))
+	var log locktest.LogBuffer
+	s, c := locktest.OnShared(t, relock.WithReleaseOnClose(), log.Option())
+	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
 	locktest.LeaseOf(h).Release(time.Now().Add(time.Hour))
 	require.NoError(t, c.Close())
 	locktest.RequireFree(t, s, c, "k")
@@ -296,23 +285,14 @@ func TestReleaseOnCloseOfAPlannedRelease(t *testing.T) {
 func TestReleaseOnCloseOfARedLock(t *testing.T) {
 	t.Parallel()
 	b := locktest.NewRedBench(t, locktest.NewRedServers(t, 3), relock.WithReleaseOnClose())
-	h := acquired(t, b.Lock(b.Clients))
+	h := locktest.Take(t, b.Lock(b.Clients).Acquire)
 	testkit.Eventually(t, testkit.Patience, func() bool { return len(locktest.MembersOf(h)) == 3 }, "all nodes grant it")
 	last := b.Clients[2]
-	var others []*lease.Lease // to one of them its Close comes first, but for one time in 21
-	for i := range 20 {
-		other := acquired(t, relock.NewRedisLock(fmt.Sprint("other", i), last))
-		others = append(others, locktest.LeaseOf(other))
+	var others []*lease.Hold // to one of them its Close comes first, but for one time in 21
+	for _, other := range takeMany(t, last, 20) {
+		others = append(others, locktest.Level(other))
 	}
-	var thaws []func()
-	for _, l := range others {
-		thaws = append(thaws, l.Freeze())
-	}
-	goOn := sync.OnceFunc(func() {
-		for _, thaw := range thaws {
-			thaw()
-		}
-	})
+	goOn := sync.OnceFunc(freeze(others))
 	closed := testkit.Async(t, last.Close)
 	t.Cleanup(goOn) // before that is waited for
 	<-locktest.Engine(last).Life.Done()

@@ -12,6 +12,7 @@ import (
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // asideMost is how many tokens a grant sets aside, see lua/fence.lua.
@@ -29,17 +30,16 @@ func TestTokensRise(t *testing.T) {
 		for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}, "waiting": {relock.WithBlock()}} {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
-				s := redistest.Start(t)
-				a := locktest.NewTestClient(t, s)
+				s, a := locktest.OnOwn(t)
 				clients, counter := []*relock.Client{a, locktest.Sibling(t, s, a)}, locktest.KeyOf(a, "fenced")+":f"
 				lock := locktest.AllKinds[name]
-				h := acquired(t, lock("fenced", a, opts...))
+				h := locktest.Take(t, lock("fenced", a, opts...).Acquire)
 				require.Zero(t, h.Fence())
 				require.NoError(t, h.Unlock(t.Context()))
 				require.Equal(t, int64(0), s.Do(t, "EXISTS", counter))
 				last := int64(0)
 				for n := range 12 {
-					h := acquired(t, lock("fenced", clients[n%2], append(opts, relock.WithFencing())...))
+					h := locktest.Take(t, lock("fenced", clients[n%2], append(opts, relock.WithFencing())...).Acquire)
 					require.Greater(t, h.Fence(), last)
 					last = h.Fence()
 					aside := locktest.LeaseOf(h).State().Aside
@@ -67,26 +67,19 @@ func TestTokensRise(t *testing.T) {
 func TestTokensOfReaders(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t))
-	acquire := func(owner string, writes bool) relock.Hold {
-		l := locktest.Owned(owner, relock.NewRWLock("fenced", c, relock.WithFencing()))
-		take := l.RAcquire
-		if writes {
-			take = l.Acquire
-		}
-		h, err := take(t.Context())
-		require.NoError(t, err)
-		return h
+	lockOf := func(owner string) *relock.RWLock {
+		return locktest.Owned(owner, relock.NewRWLock("fenced", c, relock.WithFencing()))
 	}
-	first, second := acquire("a", false), acquire("b", false)
+	first, second := locktest.Take(t, lockOf("a").RAcquire), locktest.Take(t, lockOf("b").RAcquire)
 	require.Positive(t, first.Fence())
 	require.Greater(t, second.Fence(), first.Fence())
 	require.NoError(t, first.Unlock(t.Context()))
-	upgraded := acquire("b", true)
+	upgraded := locktest.Take(t, lockOf("b").Acquire)
 	require.Equal(t, second.Fence(), upgraded.Fence())
 	require.Equal(t, second.Fence(), locktest.Inspect(t, c, "fenced").Fence)
 	require.NoError(t, upgraded.Unlock(t.Context()))
 	require.NoError(t, second.Unlock(t.Context()))
-	next := acquire("a", true)
+	next := locktest.Take(t, lockOf("a").Acquire)
 	require.Greater(t, next.Fence(), second.Fence())
 	require.NoError(t, next.Unlock(t.Context()))
 }
@@ -96,7 +89,7 @@ func TestTokensOfReaders(t *testing.T) {
 func TestTokensOfLocalHandOffs(t *testing.T) {
 	t.Parallel()
 	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 2)
-	h := acquired(t, relock.NewRedisLock(locktest.QueueKey, q.Clients[0], relock.WithFencing()))
+	h := locktest.Take(t, relock.NewRedisLock(locktest.QueueKey, q.Clients[0], relock.WithFencing()).Acquire)
 	w := q.WaitLocally(t.Context(), 0, relock.WithFencing())
 	next := q.PassTo(h, w)
 	l := locktest.LeaseOf(next)
@@ -136,50 +129,42 @@ func TestTransferDrawsAToken(t *testing.T) {
 // the minimum hold.
 func TestRedLockTokenOfANodeThatFails(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type outcome struct {
 		third faults.Action
 		err   error
-	}{
+	}
+	testkit.Each(t, map[string]outcome{
 		"the third one comes later": {faults.Delay(time.Second), nil},
 		"the third one fails":       {faults.DropRequest, relock.ErrQuorum},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := locktest.NewRedBench(t, locktest.NewRedServers(t, 3))
-			l := b.Patient(relock.WithFencing(), relock.WithMinHold(locktest.RedLease))
-			b.Connect(b.Lock(b.Clients))
-			for _, p := range b.Proxies[:2] {
-				p.On(faults.Script(script.FenceRaise.SHA), faults.Every, faults.ErrorLine("ERR no"))
-			}
-			b.Proxies[2].On(faults.Script(script.RedLockAcquire.Fenced.SHA), faults.Every, tt.third)
-			err := l.TryLock(t.Context())
-			if tt.err == nil {
-				require.NoError(t, err)
-				require.NoError(t, l.Unlock(t.Context()))
-				return
-			}
-			require.ErrorIs(t, err, tt.err)
+	}, func(t *testing.T, _ string, tt outcome) {
+		b := locktest.NewRedBench(t, locktest.NewRedServers(t, 3))
+		l := b.Patient(relock.WithFencing(), relock.WithMinHold(locktest.RedLease))
+		b.Connect(b.Lock(b.Clients))
+		for _, p := range b.Proxies[:2] {
+			p.On(faults.Script(script.FenceRaise.SHA), faults.Every, faults.ErrorLine("ERR no"))
+		}
+		b.Proxies[2].On(faults.Script(script.RedLockAcquire.Fenced.SHA), faults.Every, tt.third)
+		err := l.TryLock(t.Context())
+		require.ErrorIs(t, err, tt.err)
+		if err != nil {
 			b.RequireFree(locktest.RedLease / 2)
-		})
-	}
+			return
+		}
+		require.NoError(t, l.Unlock(t.Context()))
+	})
 }
 
-// reentrantKinds returns the locks that an owner can take again.
-func reentrantKinds(c *relock.Client) map[string]func(opts ...relock.LockOption) locktest.AnyLock {
-	kinds := map[string]func(opts ...relock.LockOption) locktest.AnyLock{}
-	for _, name := range []string{"ReentrantLock", "RWLock"} {
-		kinds[name] = func(opts ...relock.LockOption) locktest.AnyLock {
-			return locktest.Owned("me", locktest.AllKinds[name](name, c, opts...))
-		}
-	}
-	return kinds
+// reentrantKinds are the locks that an owner can take again.
+var reentrantKinds = []string{"ReentrantLock", "RWLock"}
+
+func lockOfMe(kind string, c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
+	return locktest.Owned("me", locktest.AllKinds[kind](kind, c, opts...))
 }
 
 // A level cannot have what the hold does not have. It is refused, and the hold
 // goes on as it was.
 func TestLevelThatAsksForMoreThanTheHold(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
 	for what, tt := range map[string]struct {
 		outer, inner []relock.LockOption
 		want         error
@@ -190,17 +175,18 @@ func TestLevelThatAsksForMoreThanTheHold(t *testing.T) {
 		"the fair mode": {nil, []relock.LockOption{relock.WithFair()}, relock.ErrKeyConflict, ""},
 		"no fair mode":  {[]relock.LockOption{relock.WithFair()}, nil, relock.ErrKeyConflict, ""},
 	} {
-		for name, lock := range reentrantKinds(locktest.NewTestClient(t, s)) {
-			t.Run(what+"/"+name, func(t *testing.T) {
-				outer := acquired(t, lock(tt.outer...))
+		c := locktest.NewTestClient(t, redistest.Shared(t))
+		for _, kind := range reentrantKinds {
+			t.Run(what+"/"+kind, func(t *testing.T) {
+				outer := locktest.Take(t, lockOfMe(kind, c, tt.outer...).Acquire)
 				for _, opts := range [][]relock.LockOption{tt.inner, append([]relock.LockOption{relock.WithBlock()}, tt.inner...)} {
-					_, err := lock(opts...).Acquire(t.Context())
+					_, err := lockOfMe(kind, c, opts...).Acquire(t.Context())
 					require.ErrorIs(t, err, tt.want)
 					require.ErrorContains(t, err, tt.says)
 				}
 				require.NoError(t, outer.Err())
 				require.NoError(t, outer.Unlock(t.Context()))
-				require.ErrorIs(t, lock().Unlock(t.Context()), relock.ErrNotHeld)
+				require.ErrorIs(t, lockOfMe(kind, c).Unlock(t.Context()), relock.ErrNotHeld)
 			})
 		}
 	}
@@ -211,23 +197,23 @@ func TestLevelThatAsksForMoreThanTheHold(t *testing.T) {
 func TestLevelThatAsksForLessThanTheHold(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewReplicated(t)
-	kinds := reentrantKinds(locktest.NewTestClient(t, r.Master))
+	c := locktest.NewTestClient(t, r.Master)
 	type levels struct{ outer, inner relock.Hold }
 	all := map[string]levels{}
-	for name, lock := range kinds {
-		outer := acquired(t, lock(locktest.OneReplica, relock.WithFencing()))
-		inner := acquired(t, lock())
+	for _, kind := range reentrantKinds {
+		outer := locktest.Take(t, lockOfMe(kind, c, locktest.OneReplica, relock.WithFencing()).Acquire)
+		inner := locktest.Take(t, lockOfMe(kind, c).Acquire)
 		require.Positive(t, outer.Fence())
 		require.Equal(t, outer.Fence(), inner.Fence())
-		all[name] = levels{outer, inner}
+		all[kind] = levels{outer, inner}
 	}
 	r.Disconnect()
-	for name, h := range all {
+	for kind, h := range all {
 		until := h.outer.ValidUntil()
-		_, err := kinds[name](relock.WithWatchdog(time.Minute)).Acquire(t.Context())
-		require.ErrorIs(t, err, relock.ErrReplicas, name)
-		require.ErrorIs(t, h.inner.Extend(t.Context(), time.Hour), relock.ErrReplicas, name)
-		require.Equal(t, until, h.outer.ValidUntil(), name)
+		_, err := lockOfMe(kind, c, relock.WithWatchdog(time.Minute)).Acquire(t.Context())
+		require.ErrorIs(t, err, relock.ErrReplicas, kind)
+		require.ErrorIs(t, h.inner.Extend(t.Context(), time.Hour), relock.ErrReplicas, kind)
+		require.Equal(t, until, h.outer.ValidUntil(), kind)
 		require.NoError(t, h.inner.Unlock(t.Context()))
 		require.NoError(t, h.outer.Unlock(t.Context()))
 	}

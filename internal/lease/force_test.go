@@ -20,8 +20,8 @@ func TestForceUnlockIsFoundByAnInnerLevel(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c := locktest.Patient(locktest.NewTestClient(t, s))
-	outer := acquired(t, locktest.Owned("me", relock.NewReentrantLock("k", c)))
-	inner := acquired(t, locktest.Owned("me", relock.NewReentrantLock("k", c, relock.WithMaxHold(time.Hour))))
+	outer := locktest.Take(t, locktest.Owned("me", relock.NewReentrantLock("k", c)).Acquire)
+	inner := locktest.Take(t, locktest.Owned("me", relock.NewReentrantLock("k", c, relock.WithMaxHold(time.Hour))).Acquire)
 	require.NoError(t, locktest.Sibling(t, s, c).ForceUnlock(t.Context(), "k", "why"))
 	locktest.Level(inner).ReachMaxHold()
 	require.ErrorIs(t, inner.Err(), relock.ErrMaxHold)
@@ -35,7 +35,7 @@ func TestForgedForceMessage(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := locktest.Patient(locktest.NewTestClient(t, s))
-	h := acquired(t, relock.NewRedisLock("k", c))
+	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
 	p := locktest.LeaseOf(h).Protocol()
 	require.Equal(t, locktest.KeyOf(c, "k"), p.LockKey())
 	locktest.Engine(c).Forced(p.HoldID(), p.LockKey())
@@ -47,10 +47,7 @@ func TestForgedForceMessage(t *testing.T) {
 	s.Do(t, "SET", p.LockKey()+script.NoticeSuffix, waiter+" why")
 	locktest.Engine(c).Forced(p.HoldID(), p.LockKey())
 	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "get") == 2 }, "the notice was read")
-	select {
-	case <-h.Context().Done():
-		t.Error("ended")
-	case <-time.After(100 * time.Millisecond):
-	}
+	_, ended := testkit.Await(h.Context().Done(), 100*time.Millisecond)
+	require.False(t, ended, "ended")
 	require.NoError(t, h.Unlock(t.Context()))
 }

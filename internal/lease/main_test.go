@@ -14,7 +14,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/carried"
 	"github.com/relock-go/relock/internal/driver"
@@ -26,14 +25,6 @@ import (
 )
 
 func TestMain(m *testing.M) { os.Exit(locktest.Run(m)) }
-
-// acquired acquires a lock.
-func acquired(t testing.TB, l locktest.AnyLock) relock.Hold {
-	t.Helper()
-	h, err := l.Acquire(t.Context())
-	require.NoError(t, err)
-	return h
-}
 
 // engine is a manager on a driver without a server, for tests of what depends
 // on time only. The machine is suspended when the test asks for it.
@@ -63,6 +54,14 @@ func newEngine(t testing.TB, log io.Writer, hooks lease.Hooks) *engine {
 func timed(t *testing.T, run func(*testing.T, *engine)) {
 	t.Helper()
 	testkit.Bubble(t, func(t *testing.T) { run(t, newEngine(t, io.Discard, lease.Hooks{})) })
+}
+
+// eachTimed runs a test with a new engine for each case.
+func eachTimed[C any](t *testing.T, cases map[string]C, run func(t *testing.T, e *engine, c C)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { timed(t, func(t *testing.T, e *engine) { run(t, e, c) }) })
+	}
 }
 
 func (e *engine) suspend(d time.Duration) { e.suspended.Add(int64(d)) }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
@@ -22,8 +23,7 @@ import (
 func TestObserverCountsInAStorm(t *testing.T) {
 	t.Parallel()
 	w := locktest.NewWitness(t)
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithObserver(w.Observer()))
+	s, c := locktest.OnOwn(t, relock.WithObserver(w.Observer()))
 	clients := []*relock.Client{c, locktest.Sibling(t, s, c, relock.WithObserver(w.Observer()))}
 	var group sync.WaitGroup
 	for g := range 16 {
@@ -42,9 +42,7 @@ func TestObserverCountsInAStorm(t *testing.T) {
 				cancel()
 			}
 			for _, l := range locks { // without a limit, for a machine too busy for 20 ms
-				if err := l.Do(t.Context(), locktest.Nothing); err != nil {
-					t.Errorf("at the end of the storm: %v", err)
-				}
+				assert.NoError(t, l.Do(t.Context(), locktest.Nothing), "at the end of the storm")
 			}
 		})
 	}
@@ -118,7 +116,7 @@ func TestObserverOfLossBeforeItIsTold(t *testing.T) {
 	w := locktest.NewWitness(t)
 	slow := relock.Observer{LockDone: func(context.Context, relock.LockDone) { time.Sleep(length) }}
 	c := locktest.NewTestClient(t, redistest.Shared(t), relock.WithObserver(slow), relock.WithObserver(w.Observer()))
-	h := acquired(t, relock.NewRedisLock("k", c, relock.WithExpiry(length)))
+	h := locktest.Take(t, relock.NewRedisLock("k", c, relock.WithExpiry(length)).Acquire)
 	require.Error(t, h.Err())
 	require.ErrorIs(t, w.LastEnd().Err, relock.ErrLockLost)
 	require.Len(t, w.Events(), 3)
@@ -129,9 +127,8 @@ func TestObserverOfLossBeforeItIsTold(t *testing.T) {
 func TestObserverOfSlowUnlock(t *testing.T) {
 	t.Parallel()
 	w := locktest.NewWitness(t)
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithObserver(w.Observer()))
-	h := acquired(t, relock.NewRedisLock("k", c))
+	s, c := locktest.OnOwn(t, relock.WithObserver(w.Observer()))
+	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
 	s.Pause(t)
 	unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
 	<-h.Context().Done()
@@ -170,10 +167,9 @@ func TestObserverOfUnlockBeforeItIsTold(t *testing.T) {
 func TestObserverOfRenewals(t *testing.T) {
 	t.Parallel()
 	w := locktest.NewWitness(t)
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s, relock.WithObserver(w.Observer()), relock.WithCommandTimeout(locktest.AnswerLimit))
+	s, c := locktest.OnOwn(t, relock.WithObserver(w.Observer()), relock.WithCommandTimeout(locktest.AnswerLimit))
 	start := time.Now()
-	h := acquired(t, relock.NewRedisLock("k", c, relock.WithWatchdog(6*time.Second)))
+	h := locktest.Take(t, relock.NewRedisLock("k", c, relock.WithWatchdog(6*time.Second)).Acquire)
 	await := func(what string, as func(error) bool) {
 		locktest.LeaseOf(h).RenewNow()
 		testkit.Eventually(t, 5*time.Second, func() bool {
@@ -204,10 +200,9 @@ func TestObserverOfRenewals(t *testing.T) {
 func TestObserverOfExtend(t *testing.T) {
 	t.Parallel()
 	w := locktest.NewWitness(t)
-	s := redistest.Shared(t)
-	c := locktest.NewTestClient(t, s, relock.WithObserver(w.Observer()))
+	s, c := locktest.OnShared(t, relock.WithObserver(w.Observer()))
 	start := time.Now()
-	h := acquired(t, relock.NewMultiLock([]string{"a", "b"}, c, relock.WithExpiry(time.Minute)))
+	h := locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, c, relock.WithExpiry(time.Minute)).Acquire)
 	require.NoError(t, h.Extend(t.Context(), 2*time.Minute))
 	renewed := map[string]error{}
 	for _, e := range w.Renewals() {
@@ -217,7 +212,7 @@ func TestObserverOfExtend(t *testing.T) {
 	require.Equal(t, map[string]error{"a": nil, "b": nil}, renewed)
 	require.NoError(t, h.Unlock(t.Context()))
 
-	h = acquired(t, relock.NewRedisLock("a", c, relock.WithExpiry(time.Minute)))
+	h = locktest.Take(t, relock.NewRedisLock("a", c, relock.WithExpiry(time.Minute)).Acquire)
 	s.Do(t, "DEL", locktest.KeyOf(c, "a"))
 	require.ErrorIs(t, h.Extend(t.Context(), time.Minute), relock.ErrLockLost)
 	all := w.Renewals()

@@ -2,7 +2,6 @@ package lease_test
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -107,11 +106,9 @@ func TestDeniedReleaseIsRepeated(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := locktest.AsUser(t, s, "user", "test:", []any{"~*", "+@all"})
-	h := acquired(t, relock.NewRedisLock("lock", c))
+	h := locktest.Take(t, relock.NewRedisLock("lock", c).Acquire)
 	s.Do(t, "ACL", "SETUSER", "user", "-evalsha", "-eval")
-	err := h.Unlock(t.Context())
-	require.ErrorIs(t, err, relock.ErrUnconfirmed)
-	require.ErrorIs(t, err, relock.ErrDenied)
+	locktest.RequireIs(t, h.Unlock(t.Context()), relock.ErrUnconfirmed, relock.ErrDenied)
 	locktest.RequireHeld(t, s, c, "lock")
 	s.Do(t, "ACL", "SETUSER", "user", "+@all")
 	testkit.Eventually(t, 5*time.Second, func() bool { return s.Do(t, "EXISTS", locktest.KeyOf(c, "lock")) == int64(0) }, "not released")
@@ -139,7 +136,7 @@ func TestUnlockKeepsItsLimit(t *testing.T) {
 	c, err := relock.NewClient(proxy.Network, proxy.Address, "secret", relock.WithCommandTimeout(limit), relock.WithMaxIdle(0))
 	require.NoError(t, err)
 	defer c.Close() //nolint:errcheck // a second Close does nothing
-	h := acquired(t, relock.NewRedisLock("k", c))
+	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
 	scripts := func(args []string) bool { return strings.HasPrefix(args[0], "EVAL") }
 	proxy.On(faults.Command("AUTH"), faults.Every, faults.Delay(limit*9/20))
 	proxy.On(scripts, faults.Every, faults.Delay(limit*9/20)) // NOSCRIPT first, then the answer
@@ -190,11 +187,8 @@ func TestGivenUpReleaseIsLogged(t *testing.T) {
 func TestMultiLockExtendNamesTheKey(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
-	var keys []string
-	for n := range 100 {
-		keys = append(keys, fmt.Sprint("key", n))
-	}
-	h := acquired(t, relock.NewMultiLock(keys, c.Client, relock.WithWatchdog(time.Minute))) // one key is not renewed
+	keys := locktest.Numbered("key", 100)
+	h := locktest.Take(t, relock.NewMultiLock(keys, c.Client, relock.WithWatchdog(time.Minute)).Acquire) // one key is not renewed
 	bad := locktest.KeyOf(c.Client, keys[40])
 	c.Proxy.On(func(args []string) bool { return faults.Script(script.Renew.SHA)(args) && args[3] == bad }, faults.Every, faults.ErrorLine("LOADING soon"))
 	for range 10 {

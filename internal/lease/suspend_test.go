@@ -24,27 +24,23 @@ import (
 // A machine that was suspended has lost its holds, though its clock says that
 // the leases are young. The locks are released.
 func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
-	for name, kind := range ownKinds {
-		t.Run(name, func(t *testing.T) {
-			timed(t, func(t *testing.T, e *engine) {
-				asked, other := e.take(t, kind, "asked"), e.take(t, kind, "other", fixed(time.Hour))
-				e.suspend(suspend.Most)
-				require.NoError(t, asked.Err())
-				time.Sleep(2 * suspend.Pause)
-				require.NoError(t, other.Context().Err(), "that was no suspend")
+	eachTimed(t, ownKinds, func(t *testing.T, e *engine, kind *lockspec.Kind) {
+		asked, other := e.take(t, kind, "asked"), e.take(t, kind, "other", fixed(time.Hour))
+		e.suspend(suspend.Most)
+		require.NoError(t, asked.Err())
+		time.Sleep(2 * suspend.Pause)
+		require.NoError(t, other.Context().Err(), "that was no suspend")
 
-				e.suspend(suspend.Most + time.Millisecond)
-				require.ErrorIs(t, asked.Err(), errs.ErrLockLost)
-				require.ErrorIs(t, context.Cause(other.Context()), errs.ErrLockLost)
-				require.ErrorIs(t, asked.Unlock(), errs.ErrLockLost)
-				require.ErrorIs(t, other.Unlock(), errs.ErrLockLost)
-				synctest.Wait()
-				releases := map[*lockspec.Kind]*script.Script{lockspec.Plain: script.Release, lockspec.Reentrant: script.ReentrantRelease}
-				require.Equal(t, 2, e.calls(releases[kind]), "both are released")
-				require.NoError(t, e.take(t, kind, "asked").Unlock())
-			})
-		})
-	}
+		e.suspend(suspend.Most + time.Millisecond)
+		require.ErrorIs(t, asked.Err(), errs.ErrLockLost)
+		require.ErrorIs(t, context.Cause(other.Context()), errs.ErrLockLost)
+		require.ErrorIs(t, asked.Unlock(), errs.ErrLockLost)
+		require.ErrorIs(t, other.Unlock(), errs.ErrLockLost)
+		synctest.Wait()
+		releases := map[*lockspec.Kind]*script.Script{lockspec.Plain: script.Release, lockspec.Reentrant: script.ReentrantRelease}
+		require.Equal(t, 2, e.calls(releases[kind]), "both are released")
+		require.NoError(t, e.take(t, kind, "asked").Unlock())
+	})
 }
 
 // takeQuorum acquires a lock on five machines that are suspended together.
@@ -93,31 +89,35 @@ func TestSuspendIsLostForAllBeforeItIsLogged(t *testing.T) {
 	})
 }
 
+// freeze blocks the leases of holds until thaw is called.
+func freeze(all []*lease.Hold) (thaw func()) {
+	var thaws []func()
+	for _, h := range all {
+		thaws = append(thaws, h.Lease().Freeze())
+	}
+	return func() {
+		for _, thaw := range thaws {
+			thaw()
+		}
+	}
+}
+
 // No call passes the check while holds are marked lost: its hold may be the
 // next one.
 func TestNobodyPassesWhileHoldsAreMarked(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, io.Discard, lease.Hooks{})
-	var holds []*lease.Hold
-	for _, key := range []string{"a", "b", "c"} {
-		holds = append(holds, e.take(t, lockspec.Plain, key))
-	}
-	var thaws []func()
-	for _, h := range holds {
-		thaws = append(thaws, h.Lease().Freeze()) // so that the marking takes until then
-	}
+	holds := []*lease.Hold{e.take(t, lockspec.Plain, "a"), e.take(t, lockspec.Plain, "b"), e.take(t, lockspec.Plain, "c")}
+	thaw := freeze(holds) // so that the marking takes until then
 	e.suspend(time.Minute)
 	asked := testkit.Async(t, func() error {
 		e.AskClocks()
 		return nil
 	})
-	passes := func() bool { return e.IsFresh() }
-	assert.Never(t, passes, 100*time.Millisecond, time.Millisecond)
-	for _, thaw := range thaws {
-		thaw()
-	}
+	assert.Never(t, e.IsFresh, 100*time.Millisecond, time.Millisecond)
+	thaw()
 	require.NoError(t, testkit.ResultWithin(t, asked, testkit.Patience))
-	require.True(t, passes())
+	require.True(t, e.IsFresh())
 	for _, h := range holds {
 		require.ErrorIs(t, h.Lease().State().Err, errs.ErrLockLost)
 	}
@@ -126,59 +126,53 @@ func TestNobodyPassesWhileHoldsAreMarked(t *testing.T) {
 // A hold's context ends though no call checks, also if the wall clock was set
 // back by as long as the machine was suspended.
 func TestSuspendIsNoticedByItself(t *testing.T) {
-	for name, setBack := range map[string]bool{"wall clock goes on": false, "wall clock set back": true} {
-		t.Run(name, func(t *testing.T) {
-			timed(t, func(t *testing.T, e *engine) {
-				if setBack {
-					all := func() time.Duration { return time.Duration(e.suspended.Load()) }
-					e.SetClocks(all, func(time.Time) (wall, awake time.Duration) { return 0, 0 })
-				}
-				h := e.take(t, lockspec.Plain, "k")
-				e.suspend(time.Hour)
-				before := time.Now()
-				require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), errs.ErrLockLost)
-				require.LessOrEqual(t, time.Since(before), suspend.Pause)
-				require.ErrorIs(t, h.Unlock(), errs.ErrLockLost)
-			})
-		})
-	}
+	cases := map[string]bool{"wall clock goes on": false, "wall clock set back": true}
+	eachTimed(t, cases, func(t *testing.T, e *engine, setBack bool) {
+		if setBack {
+			all := func() time.Duration { return time.Duration(e.suspended.Load()) }
+			e.SetClocks(all, func(time.Time) (wall, awake time.Duration) { return 0, 0 })
+		}
+		h := e.take(t, lockspec.Plain, "k")
+		e.suspend(time.Hour)
+		before := time.Now()
+		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), errs.ErrLockLost)
+		require.LessOrEqual(t, time.Since(before), suspend.Pause)
+		require.ErrorIs(t, h.Unlock(), errs.ErrLockLost)
+	})
 }
 
 // A grant, or another level, whose request was sent before a suspend is not
 // valid. A lock that nobody holds is released.
 func TestGrantOverASuspend(t *testing.T) {
-	for name, tt := range map[string]struct {
+	type request struct {
 		kind   *lockspec.Kind
 		before int // levels
 		asks   func(driver.Request) bool
 		err    error
-	}{
+	}
+	eachTimed(t, map[string]request{
 		"RedisLock":            {lockspec.Plain, 0, func(r driver.Request) bool { return r.Cmd == "SET" }, lease.ErrLate},
 		"ReentrantLock, level": {lockspec.Reentrant, 1, func(r driver.Request) bool { return isCall(r, script.ReentrantEnter) }, errs.ErrLockLost},
 		"RWLock, level":        {lockspec.Write, 1, func(r driver.Request) bool { return isCall(r, script.RWEnter) }, errs.ErrLockLost},
-	} {
-		t.Run(name, func(t *testing.T) {
-			timed(t, func(t *testing.T, e *engine) {
-				e.StopTicks() // only calls check
-				for range tt.before {
-					e.take(t, tt.kind, "k")
-				}
-				e.answer = func(r driver.Request) (time.Duration, error) {
-					if tt.asks(r) {
-						e.suspend(time.Minute)
-						time.Sleep(time.Millisecond)
-					}
-					return 0, nil
-				}
-				_, err := e.try(t.Context(), tt.kind, "k")
-				require.ErrorIs(t, err, tt.err)
-				synctest.Wait()
-				if tt.before == 0 {
-					require.Equal(t, 1, e.calls(script.Release))
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, e *engine, tt request) {
+		e.StopTicks() // only calls check
+		for range tt.before {
+			e.take(t, tt.kind, "k")
+		}
+		e.answer = func(r driver.Request) (time.Duration, error) {
+			if tt.asks(r) {
+				e.suspend(time.Minute)
+				time.Sleep(time.Millisecond)
+			}
+			return 0, nil
+		}
+		_, err := e.try(t.Context(), tt.kind, "k")
+		require.ErrorIs(t, err, tt.err)
+		synctest.Wait()
+		if tt.before == 0 {
+			require.Equal(t, 1, e.calls(script.Release))
+		}
+	})
 }
 
 // A suspend that was over before the request was sent invalidates no grant,

@@ -16,6 +16,15 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
+// takeToTransfer returns a hold of a reentrant lock, which the first of two
+// clients has. The test runs beside others.
+func takeToTransfer(t *testing.T, opts ...relock.ClientOption) (*locktest.QueueBench, relock.Hold) {
+	t.Helper()
+	t.Parallel()
+	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2, opts...)
+	return q, q.Take(q.Clients[0])
+}
+
 // transferFreed waits until the key is free, long before its lease ends.
 func transferFreed(q *locktest.QueueBench) {
 	q.Helper()
@@ -45,8 +54,7 @@ func TestTransferToACallThatLeaves(t *testing.T) {
 			require.True(t, proxy.Await(locktest.TransferOnly, 1, testkit.Patience))
 			start := time.Now()
 			cancel()
-			require.ErrorIs(t, w.End(), context.Canceled)
-			require.ErrorIs(t, w.Err, relock.ErrLockAcquiredByOthers)
+			locktest.RequireIs(t, w.End(), context.Canceled, relock.ErrLockAcquiredByOthers)
 			require.Less(t, time.Since(start), late/2, "it waits for the transfer")
 			require.NoError(t, testkit.ResultWithin(t, unlocked, testkit.Patience))
 			for _, other := range others {
@@ -66,9 +74,7 @@ func ownerKey(q *locktest.QueueBench, name string) lease.OwnerKey {
 // A call that learns at the end of its context that it has the lock, and cannot
 // take it any more, releases it.
 func TestTransferAtTheLastMoment(t *testing.T) {
-	t.Parallel()
-	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
-	h := q.Take(q.Clients[0])
+	q, h := takeToTransfer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	w := q.WaitLocally(relock.ContextWithOwner(ctx, "slow"), 0)
 	goOn := locktest.Engine(q.Clients[0]).Block(ownerKey(q, "slow")) // another attempt of the owner is under way
@@ -82,9 +88,7 @@ func TestTransferAtTheLastMoment(t *testing.T) {
 // The owner of the call may have a hold that was lost and is not unlocked. The
 // call returns that loss, and the lock is free.
 func TestTransferToTheOwnerOfALostHold(t *testing.T) {
-	t.Parallel()
-	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
-	h := q.Take(q.Clients[0])
+	q, h := takeToTransfer(t)
 	w := q.WaitLocally(locktest.As(t, "late"), 0)
 	lost := &lease.Grant{Key: locktest.QueueKey, Protocol: locktest.LeaseOf(h).Protocol(), Sent: time.Now(), Settings: locktest.Level(h).Settings()}
 	remove := locktest.Engine(q.Clients[0]).PutLost(ownerKey(q, "late"), lost, relock.ErrLockLost)
@@ -98,10 +102,8 @@ func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 // unconfirmed. The call that the lock was meant for waits until the server
 // answers. Nothing is left.
 func TestTransferToASilentServer(t *testing.T) {
-	t.Parallel()
 	const timeout = time.Second
-	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2, relock.WithCommandTimeout(timeout))
-	h := q.Take(q.Clients[0])
+	q, h := takeToTransfer(t, relock.WithCommandTimeout(timeout))
 	first, second := q.WaitLocally(t.Context(), 0), q.WaitLocally(t.Context(), 1)
 	locktest.NeverStale(h)
 	q.Server.Pause(t)
@@ -119,32 +121,30 @@ func TestTransferToASilentServer(t *testing.T) {
 // all the same. One that does not know the script is sent it in full.
 func TestTransferRefused(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type refusal struct {
 		start, end  []any
 		transferred bool
-	}{
+	}
+	testkit.Each(t, map[string]refusal{
 		"out of memory":  {start: []any{"CONFIG", "SET", "maxmemory", "1"}, end: []any{"CONFIG", "SET", "maxmemory", "0"}},
 		"denied":         {start: []any{"ACL", "SETUSER", "default", "-hset"}, end: []any{"ACL", "SETUSER", "default", "+hset"}}, // and so is the next acquire
 		"unknown script": {start: []any{"SCRIPT", "FLUSH"}, end: []any{"PING"}, transferred: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
-			h := q.Take(q.Clients[0])
-			w := q.WaitLocally(t.Context(), 0)
-			q.Server.Do(t, tt.start[0].(string), tt.start[1:]...)
-			q.UnlockFresh(h)
-			q.Server.Do(t, tt.end[0].(string), tt.end[1:]...)
-			if err := w.End(); name == "denied" && err != nil {
-				require.ErrorIs(t, err, relock.ErrDenied) // it has tried meanwhile
-			} else {
-				require.NoError(t, err)
-				require.Equal(t, tt.transferred, locktest.Passes(w.Hold) == 1)
-				q.Unlock(w.Hold)
-			}
-			q.RequireIdle()
-		})
-	}
+	}, func(t *testing.T, name string, tt refusal) {
+		q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
+		h := q.Take(q.Clients[0])
+		w := q.WaitLocally(t.Context(), 0)
+		q.Server.Do(t, tt.start[0].(string), tt.start[1:]...)
+		q.UnlockFresh(h)
+		q.Server.Do(t, tt.end[0].(string), tt.end[1:]...)
+		if err := w.End(); name == "denied" && err != nil {
+			require.ErrorIs(t, err, relock.ErrDenied) // it has tried meanwhile
+		} else {
+			require.NoError(t, err)
+			require.Equal(t, tt.transferred, locktest.Passes(w.Hold) == 1)
+			q.Unlock(w.Hold)
+		}
+		q.RequireIdle()
+	})
 }
 
 // A transfer that finds nothing reports the loss to the holder. The calls that
@@ -152,64 +152,56 @@ func TestTransferRefused(t *testing.T) {
 // had that given the lock to the next call, the second request would say so.
 func TestTransferFindsTheLoss(t *testing.T) {
 	t.Parallel()
-	for name, requests := range map[string]int{"": 1, "behind a break": 2} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			q, proxy := locktest.NewQueueBenchBehind(t, locktest.ReentrantUnfair)
-			poll := relock.WithPollInterval(1500 * time.Millisecond) // a poll would find the lock free, and wake the call
-			h := q.Take(q.Clients[0], poll)
-			first, second := q.WaitLocally(t.Context(), 0, poll), q.WaitLocally(t.Context(), 1, poll)
-			q.AwaitSubscribed(q.Clients[0]) // by the poll that follows the subscription
-			q.Server.Do(t, "DEL", q.Key)
-			locktest.NeverStale(h)
-			if requests == 2 {
-				proxy.On(locktest.TransferOnly, 1, faults.CutBefore)
-			}
-			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-			require.Equal(t, requests, proxy.Count(locktest.TransferOnly))
-			q.UnlockEach(first, second)
-			q.RequireIdle(1500 * time.Millisecond)
-		})
-	}
+	testkit.Each(t, map[string]int{"": 1, "behind a break": 2}, func(t *testing.T, _ string, requests int) {
+		q, proxy := locktest.NewQueueBenchBehind(t, locktest.ReentrantUnfair)
+		poll := relock.WithPollInterval(1500 * time.Millisecond) // a poll would find the lock free, and wake the call
+		h := q.Take(q.Clients[0], poll)
+		first, second := q.WaitLocally(t.Context(), 0, poll), q.WaitLocally(t.Context(), 1, poll)
+		q.AwaitSubscribed(q.Clients[0]) // by the poll that follows the subscription
+		q.Server.Do(t, "DEL", q.Key)
+		locktest.NeverStale(h)
+		if requests == 2 {
+			proxy.On(locktest.TransferOnly, 1, faults.CutBefore)
+		}
+		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
+		require.Equal(t, requests, proxy.Count(locktest.TransferOnly))
+		q.UnlockEach(first, second)
+		q.RequireIdle(1500 * time.Millisecond)
+	})
 }
 
 // Close ends a transfer in the middle.
 func TestCloseDuringATransfer(t *testing.T) {
 	t.Parallel()
-	for name, action := range map[string]faults.Action{"request": faults.DelayRequest(time.Second), "answer": faults.Delay(time.Second)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			q, proxy := locktest.NewQueueBenchBehind(t, locktest.ReentrantUnfair)
-			c := q.Clients[0]
-			h := q.Take(c)
-			first, second := q.WaitLocally(context.Background(), 0), q.WaitLocally(context.Background(), 1)
-			proxy.On(locktest.TransferOnly, 1, action)
-			locktest.NeverStale(h)
-			unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
-			require.True(t, proxy.Await(locktest.TransferOnly, 1, testkit.Patience))
-			require.NoError(t, c.Close())
-			require.ErrorIs(t, first.End(), relock.ErrClosed)
-			require.ErrorIs(t, second.End(), relock.ErrClosed)
-			require.ErrorIs(t, testkit.ResultWithin(t, unlocked, testkit.Patience), relock.ErrUnconfirmed)
-			require.Empty(t, locktest.Engine(c).Queue.State().Lines)
-			require.Zero(t, locktest.Engine(c).State().Leases)
-			require.Zero(t, locktest.Engine(c).State().Owners)
-		})
-	}
+	delayed := map[string]faults.Action{"request": faults.DelayRequest(time.Second), "answer": faults.Delay(time.Second)}
+	testkit.Each(t, delayed, func(t *testing.T, _ string, action faults.Action) {
+		q, proxy := locktest.NewQueueBenchBehind(t, locktest.ReentrantUnfair)
+		c := q.Clients[0]
+		h := q.Take(c)
+		first, second := q.WaitLocally(context.Background(), 0), q.WaitLocally(context.Background(), 1)
+		proxy.On(locktest.TransferOnly, 1, action)
+		locktest.NeverStale(h)
+		unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
+		require.True(t, proxy.Await(locktest.TransferOnly, 1, testkit.Patience))
+		require.NoError(t, c.Close())
+		require.ErrorIs(t, first.End(), relock.ErrClosed)
+		require.ErrorIs(t, second.End(), relock.ErrClosed)
+		require.ErrorIs(t, testkit.ResultWithin(t, unlocked, testkit.Patience), relock.ErrUnconfirmed)
+		require.Empty(t, locktest.Engine(c).Queue.State().Lines)
+		require.Zero(t, locktest.Engine(c).State().Leases)
+		require.Zero(t, locktest.Engine(c).State().Owners)
+	})
 }
 
 // Close also releases a lock that was handed off to a call that has not taken
 // it yet.
 func TestReleaseOnCloseOfATransfer(t *testing.T) {
-	t.Parallel()
-	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2, relock.WithReleaseOnClose())
+	q, h := takeToTransfer(t, relock.WithReleaseOnClose())
 	c := q.Clients[0]
-	h := q.Take(c)
 	first := q.WaitLocally(context.Background(), 0)
 	owner := locktest.Engine(c).Queue.State().Lines[q.Key].Waiters[0].Attempt.(interface{ OwnerID() string }).OwnerID()
 	goOn := locktest.Engine(c).Block(lease.OwnerKey{Lock: locktest.QueueKey, ID: owner, Family: lockspec.ReentrantFamily})
-	locktest.NeverStale(h)
-	q.Unlock(h)
+	q.UnlockFresh(h)
 	require.NoError(t, c.Close())
 	require.Equal(t, int64(0), q.Server.Do(t, "EXISTS", q.Key))
 	goOn()

@@ -71,9 +71,7 @@ func TestTransferred(t *testing.T) {
 // When one of an owner's goroutines is given the lock, the others that wait go
 // one level deeper, and keep no queue entry.
 func TestWaitersOfOneOwner(t *testing.T) {
-	t.Parallel()
-	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
-	h := q.Take(q.Clients[0])
+	q, h := takeToTransfer(t)
 	both := locktest.As(t, "both")
 	first, stranger, second := q.WaitLocally(both, 0), q.WaitLocally(t.Context(), 1), q.WaitLocally(both, 2)
 	q.UnlockFresh(h)
@@ -96,9 +94,7 @@ func TestWaitersOfOneOwner(t *testing.T) {
 // Goroutines of one owner take turns: the lock is transferred to the owner that
 // has it.
 func TestTransferToTheSameOwner(t *testing.T) {
-	t.Parallel()
-	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
-	h := q.Take(q.Clients[0])
+	q, h := takeToTransfer(t)
 	w := q.WaitLocally(t.Context(), 0)
 	e, key := locktest.Engine(q.Clients[0]), locktest.LeaseOf(h).OwnerKey()
 	o := e.Enter(key)

@@ -105,9 +105,7 @@ func TestAbandonedAcquireIsFreedWithinASecond(t *testing.T) {
 			why := errors.New("why")
 			cancel(why)
 			start := time.Now()
-			err := testkit.ResultWithin(c, result, locktest.CleanWithin/2)
-			require.ErrorIs(c, err, context.Canceled)
-			require.ErrorIs(c, err, why)
+			locktest.RequireIs(c, testkit.ResultWithin(c, result, locktest.CleanWithin/2), context.Canceled, why)
 			takeNext(c, op)
 			require.Less(c, time.Since(start), time.Duration(f.messages)*locktest.CleanWithin)
 		}

@@ -19,7 +19,6 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/scripttest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -208,30 +207,25 @@ func TestGrantAfterItsLease(t *testing.T) {
 // A reentrant one is not acquired again under the hold ID that was released: it
 // waits for its own release. A fair one is granted the ID of its queue entry.
 func TestReentrantGrantAfterItsLease(t *testing.T) {
-	t.Parallel()
-	s := locktest.NewServerWithScripts(t)
-	var cells []locktest.Subtest
-	for sent, opts := range [][]relock.LockOption{{relock.WithBlock()}, {relock.WithBlock(), relock.WithFair()}} {
-		cells = append(cells, locktest.Subtest{Name: fmt.Sprint(sent, " late requests in the queue"), Run: func(t testing.TB) {
-			c := locktest.NewFaultBench(t, s)
-			c.LateAnswers(1)
-			c.Proxy.On(requestsOf["ReentrantLock"].release, 1, faults.HoldOnly)
-			c.Proxy.On(faults.Script(script.Cancel.SHA), 1, faults.HoldOnly)
-			ctx, cancel := context.WithTimeout(t.Context(), locktest.FaultPatience)
-			defer cancel()
-			lock := locktest.Owned("me", relock.NewReentrantLock(locktest.FaultKey, c.Client, opts...))
-			result := testkit.Async(t, func() error { return lock.Lock(ctx) })
-			require.True(t, c.Proxy.Await(faults.Script(script.Enqueue.SHA), sent+1, locktest.FaultPatience/2), "it has to wait for its own release")
-			holdID := func() string { return c.Bench.State().Content.(map[string]string)["hold"] }
-			late := holdID()
-			c.Proxy.Release()
-			require.NoError(t, testkit.ResultWithin(t, result, locktest.FaultPatience))
-			require.Equal(t, 1, c.Levels())
-			require.NotEqual(t, late, holdID())
-			require.NoError(t, lock.Unlock(t.Context()))
-		}})
-	}
-	locktest.RunTogether(t, cells)
+	locktest.EachMode(t, []locktest.QueueMode{locktest.ReentrantUnfair, locktest.ReentrantFair}, func(t testing.TB, m locktest.QueueMode) {
+		c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
+		c.LateAnswers(1)
+		c.Proxy.On(requestsOf["ReentrantLock"].release, 1, faults.HoldOnly)
+		c.Proxy.On(faults.Script(script.Cancel.SHA), 1, faults.HoldOnly)
+		ctx, cancel := context.WithTimeout(t.Context(), locktest.FaultPatience)
+		defer cancel()
+		lock := locktest.Owned("me", m.Lock(c.Client))
+		result := testkit.Async(t, func() error { return lock.Lock(ctx) })
+		enqueued := map[bool]int{false: 1, true: 2}[m.Fair] // a fair lock's late request is one, too
+		require.True(t, c.Proxy.Await(faults.Script(script.Enqueue.SHA), enqueued, locktest.FaultPatience/2), "it has to wait for its own release")
+		holdID := func() string { return c.Bench.State().Content.(map[string]string)["hold"] }
+		late := holdID()
+		c.Proxy.Release()
+		require.NoError(t, testkit.ResultWithin(t, result, locktest.FaultPatience))
+		require.Equal(t, 1, c.Levels())
+		require.NotEqual(t, late, holdID())
+		require.NoError(t, lock.Unlock(t.Context()))
+	})
 }
 
 // A hold whose lease or maximum hold is over when the answer comes is granted
@@ -284,9 +278,9 @@ func TestLateGrantIsNotKept(t *testing.T) {
 // not kept either.
 func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
 	opts := []relock.LockOption{relock.WithBlock(), relock.WithMinHold(time.Minute)}
-	for name, newLock := range map[string]func(*relock.Client) (locktest.AnyLock, func() bool){
+	type making func(c *relock.Client) (l locktest.AnyLock, isAwaited func() bool)
+	testkit.Each(t, map[string]making{
 		"RedisLock": func(c *relock.Client) (locktest.AnyLock, func() bool) {
 			l := relock.NewRedisLock("k", c, opts...)
 			return l, locktest.Plain(l).IsAwaited
@@ -295,28 +289,23 @@ func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
 			l := relock.NewMultiLock([]string{"k", "l"}, c, opts...)
 			return l, locktest.Multi(l).IsAwaited
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := locktest.NewTestClient(t, s)
-			lock, isAwaited := newLock(c)
-			require.NoError(t, lock.Lock(t.Context()))
-			for _, l := range locktest.Engine(c).Leases() {
-				l.Lose(relock.ErrLockLost)
-			}
-			s.Do(t, "DEL", locktest.KeyOf(c, "k"), locktest.KeyOf(c, "l"))
-			waiting := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
-			testkit.Eventually(t, testkit.Patience, isAwaited, "it has got the key, and cannot take it")
-			testkit.Eventually(t, locktest.CleanWithin, func() bool { return locktest.PTTL(t, s, c, "k") == scripttest.Absent }, "it is released")
-			require.Empty(t, waiting, "the object is taken until the Unlock")
-			err := lock.Unlock(t.Context())
-			require.ErrorIs(t, err, relock.ErrLockLost)
-			require.ErrorIs(t, err, relock.ErrNotHeld)
-			require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
-			locktest.RequireHeld(t, s, c, "k")
-			require.NoError(t, lock.Unlock(t.Context()))
-		})
-	}
+	}, func(t *testing.T, _ string, newLock making) {
+		s, c := locktest.OnShared(t)
+		lock, isAwaited := newLock(c)
+		require.NoError(t, lock.Lock(t.Context()))
+		for _, l := range locktest.Engine(c).Leases() {
+			l.Lose(relock.ErrLockLost)
+		}
+		s.Do(t, "DEL", locktest.KeyOf(c, "k"), locktest.KeyOf(c, "l"))
+		waiting := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
+		testkit.Eventually(t, testkit.Patience, isAwaited, "it has got the key, and cannot take it")
+		testkit.Eventually(t, locktest.CleanWithin, func() bool { return locktest.PTTL(t, s, c, "k") == scripttest.Absent }, "it is released")
+		require.Empty(t, waiting, "the object is taken until the Unlock")
+		locktest.RequireIs(t, lock.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
+		require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
+		locktest.RequireHeld(t, s, c, "k")
+		require.NoError(t, lock.Unlock(t.Context()))
+	})
 }
 
 // A level whose maximum hold is over when the answer comes leaves those around
@@ -339,12 +328,11 @@ func TestLevelAfterItsMaximumHold(t *testing.T) {
 // What was lost is released before anything is logged.
 func TestLossIsLoggedLast(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
 	stuck := locktest.NewStuckLog(t)
 	defer stuck.Free()
-	c := locktest.NewTestClient(t, s, stuck.Option())
+	s, c := locktest.OnOwn(t, stuck.Option())
 	for _, l := range []locktest.AnyLock{relock.NewRedisLock("one", c, relock.WithMaxHold(time.Hour)), relock.NewMultiLock([]string{"a", "b"}, c, relock.WithMaxHold(time.Hour))} {
-		h := acquired(t, l)
+		h := locktest.Take(t, l.Acquire)
 		go locktest.Level(h).ReachMaxHold() // Close waits for its clean-up, the test for its end by freeing the log
 		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrMaxHold)
 		stuck.Await(t)

@@ -30,28 +30,24 @@ import (
 func TestRenewalRate(t *testing.T) {
 	const length, margin, thirds = 2400 * time.Millisecond, 26 * time.Millisecond, 100 // 1 % and 2 ms
 	renew := map[*lockspec.Kind]*script.Script{lockspec.Plain: script.Renew, lockspec.Reentrant: script.ReentrantRenew}
-	for name, kind := range ownKinds {
-		t.Run(name, func(t *testing.T) {
-			timed(t, func(t *testing.T, e *engine) {
-				ctx, cancel := context.WithCancel(t.Context())
-				h, err := e.try(ctx, kind, "k", watched(length))
-				require.NoError(t, err)
-				cancel()
-				time.Sleep(thirds * length / 3)
-				renewals := e.calls(renew[kind])
-				require.GreaterOrEqual(t, renewals, thirds-1)
-				require.LessOrEqual(t, renewals, thirds*10/9+1)
-				require.NoError(t, h.Err())
-				require.NoError(t, h.Unlock())
+	eachTimed(t, ownKinds, func(t *testing.T, e *engine, kind *lockspec.Kind) {
+		ctx, cancel := context.WithCancel(t.Context())
+		h, err := e.try(ctx, kind, "k", watched(length))
+		require.NoError(t, err)
+		cancel()
+		time.Sleep(thirds * length / 3)
+		renewals := e.calls(renew[kind])
+		require.GreaterOrEqual(t, renewals, thirds-1)
+		require.LessOrEqual(t, renewals, thirds*10/9+1)
+		require.NoError(t, h.Err())
+		require.NoError(t, h.Unlock())
 
-				h = e.take(t, kind, "fixed", fixed(length))
-				start := time.Now()
-				require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), time.Hour), errs.ErrLockLost)
-				require.Equal(t, length-margin, time.Since(start))
-				require.Equal(t, renewals, e.calls(renew[kind]))
-			})
-		})
-	}
+		h = e.take(t, kind, "fixed", fixed(length))
+		start := time.Now()
+		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), time.Hour), errs.ErrLockLost)
+		require.Equal(t, length-margin, time.Since(start))
+		require.Equal(t, renewals, e.calls(renew[kind]))
+	})
 }
 
 // Data lost at the server is found at the next renewal, which revives nothing.
@@ -70,7 +66,7 @@ func TestWatchdogFindsALoss(t *testing.T) {
 			t.Run(what+"/"+name, func(t *testing.T) {
 				var log locktest.LogBuffer
 				c := locktest.NewTestClient(t, s, log.Option())
-				h := acquired(t, newLock("k", c, relock.WithWatchdog(30*time.Second)))
+				h := locktest.Take(t, newLock("k", c, relock.WithWatchdog(30*time.Second)).Acquire)
 				lose(t, locktest.KeyOf(c, "k"))
 				locktest.LeaseOf(h).RenewNow() // the one after it comes 10 s later
 				require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), relock.ErrLockLost)
@@ -90,9 +86,8 @@ func TestWatchdogDoesNotWaitForTheReason(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	for name, newLock := range locktest.Kinds {
-		proxy := faults.Start(t, s.Network, s.Address)
-		c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
-		h := acquired(t, newLock("k", c, relock.WithWatchdog(time.Minute)))
+		c, proxy := locktest.Behind(t, s)
+		h := locktest.Take(t, newLock("k", c, relock.WithWatchdog(time.Minute)).Acquire)
 		asked := proxy.On(faults.Script(script.Notice.SHA), faults.Every, faults.DropRequest)
 		s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 		locktest.LeaseOf(h).RenewNow()
@@ -106,10 +101,9 @@ func TestWatchdogDoesNotWaitForTheReason(t *testing.T) {
 // A renewal works on a server that has forgotten its scripts.
 func TestRenewalAfterScriptFlush(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnOwn(t)
 	for name, newLock := range locktest.Kinds {
-		h := acquired(t, newLock(name, c))
+		h := locktest.Take(t, newLock(name, c).Acquire)
 		for range 3 {
 			locktest.Renew(t, h, 5*time.Second)
 			s.Do(t, "SCRIPT", "FLUSH")
@@ -131,7 +125,7 @@ func TestUnansweredRenewalsEndInLoss(t *testing.T) {
 		for range op.Levels - 1 {
 			require.NoError(c, lock.Lock(c.Context()))
 		}
-		h := acquired(c, lock)
+		h := locktest.Take(c, lock.Acquire)
 		until := h.ValidUntil()
 		again, at := c.Proxy.Await(op.Match, 2, length), c.Read()
 		if now := h.ValidUntil(); !now.IsZero() {
@@ -152,8 +146,7 @@ func TestUnansweredRenewalsEndInLoss(t *testing.T) {
 
 func takeMany(t testing.TB, c *relock.Client, n int) (all []relock.Hold) {
 	for i := range n {
-		h := acquired(t, relock.NewRedisLock(fmt.Sprint("k", i), c))
-		all = append(all, h)
+		all = append(all, locktest.Take(t, relock.NewRedisLock(fmt.Sprint("k", i), c).Acquire))
 	}
 	return all
 }
@@ -219,9 +212,8 @@ func TestFaultsInABatchOfRenewals(t *testing.T) {
 func TestWatchdogSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
-	h := acquired(t, relock.NewRedisLock("k", c, relock.WithWatchdog(lease)))
+	s, c := locktest.OnOwn(t)
+	h := locktest.Take(t, relock.NewRedisLock("k", c, relock.WithWatchdog(lease)).Acquire)
 	s.Pause(t)
 	before := h.ValidUntil()
 	<-time.After(lease * 72 / 100) // the outage: the first renewal, sent after a third, has a third for its answer
@@ -261,8 +253,7 @@ func TestWatchdogForgets(t *testing.T) {
 // All holds of a client are renewed over one connection.
 func TestManyHoldsOneConnection(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.NewTestClient(t, s)
+	s, c := locktest.OnOwn(t)
 	all := takeMany(t, c, 500)
 	testkit.Eventually(t, testkit.Patience, renewTogether(all), "renewed")
 	require.LessOrEqual(t, s.Info(t, "clients", "connected_clients"), int64(1+1+1), "pool, watchdog, and this one")

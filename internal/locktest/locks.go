@@ -3,6 +3,7 @@ package locktest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -66,6 +67,14 @@ func Nothing(context.Context) error { return nil }
 
 // ErrMine is an error of the caller's own.
 var ErrMine = errors.New("mine")
+
+// Numbered returns n names that begin alike.
+func Numbered(begin string, n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprint(begin, i))
+	}
+	return names
+}
 
 // Unbounded returns a context that is never cancelled.
 func Unbounded(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }
