@@ -3,7 +3,6 @@ package relock_test
 import (
 	"context"
 	"runtime"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -127,14 +126,9 @@ func report(b *testing.B, ours, theirs []time.Duration) {
 		rawRate = append(rawRate, blockOfPairs/theirs[i].Seconds())
 		ratio = append(ratio, theirs[i].Seconds()/ours[i].Seconds())
 	}
-	b.ReportMetric(median(ratio), "ratio")
-	b.ReportMetric(median(rate), "pairs/s")
-	b.ReportMetric(median(rawRate), "raw-pairs/s")
-}
-
-func median(values []float64) float64 {
-	slices.Sort(values)
-	return values[len(values)/2]
+	b.ReportMetric(locktest.Median(ratio), "ratio")
+	b.ReportMetric(locktest.Median(rate), "pairs/s")
+	b.ReportMetric(locktest.Median(rawRate), "raw-pairs/s")
 }
 
 // blockOfPairs is how many pairs each side makes before the other has its turn,

@@ -121,15 +121,13 @@ func TestIsRetryableErrOfDials(t *testing.T) {
 	}{
 		"refused": {address, time.Second}, "timeout": {address, 1}, "no name": {"redis.invalid:6379", 200 * time.Millisecond},
 	} {
-		c, err := relock.NewClient("tcp", tt.address, "", relock.WithDialTimeout(tt.limit))
-		require.NoError(t, err)
+		c := locktest.CloseLater(t)(relock.NewClient("tcp", tt.address, "", relock.WithDialTimeout(tt.limit)))
 		for _, ctx := range []context.Context{t.Context(), locktest.Unbounded(t)} {
 			err := relock.NewRedisLock("k", c).TryLock(ctx)
 			require.True(t, relock.IsRetryableErr(err), "%s: %v", name, err)
 			require.NotErrorIs(t, err, context.DeadlineExceeded, name)
 			require.NotErrorIs(t, err, context.Canceled, name)
 		}
-		require.NoError(t, c.Close())
 	}
 }
 

@@ -139,37 +139,34 @@ func TestReleaseOnClose(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	watcher := locktest.NewTestClient(t, s)
-	for name, opts := range map[string][]relock.ClientOption{"released": {relock.WithReleaseOnClose()}, "kept": nil} {
-		t.Run(name, func(t *testing.T) {
-			c := locktest.Sibling(t, s, watcher, opts...)
-			var holds []relock.Hold
-			for i := range 250 {
-				h := locktest.Take(t, relock.NewRedisLock(name+strings.Repeat("x", i), c).Acquire)
-				holds = append(holds, h)
-			}
-			r := relock.NewReentrantLock(name+"r", c)
-			require.NoError(t, r.Lock(t.Context()))
-			require.NoError(t, r.Lock(t.Context()))
-			minimum := relock.NewRedisLock(name+"m", c, relock.WithMinHold(time.Minute))
-			require.NoError(t, minimum.Lock(t.Context()))
-			waits := testkit.Async(t, func() error { return relock.NewRedisLock(name, watcher, relock.WithBlock()).Lock(t.Context()) })
-			awaitWaiting(t, watcher, name, 1)
+	testkit.Each(t, map[string][]relock.ClientOption{"released": {relock.WithReleaseOnClose()}, "kept": nil}, func(t *testing.T, name string, opts []relock.ClientOption) {
+		c := locktest.Sibling(t, s, watcher, opts...)
+		var holds []relock.Hold
+		for i := range 250 {
+			holds = append(holds, locktest.Take(t, relock.NewRedisLock(name+strings.Repeat("x", i), c).Acquire))
+		}
+		r := relock.NewReentrantLock(name+"r", c)
+		require.NoError(t, r.Lock(t.Context()))
+		require.NoError(t, r.Lock(t.Context()))
+		minimum := relock.NewRedisLock(name+"m", c, relock.WithMinHold(time.Minute))
+		require.NoError(t, minimum.Lock(t.Context()))
+		waits := testkit.Async(t, func() error { return relock.NewRedisLock(name, watcher, relock.WithBlock()).Lock(t.Context()) })
+		awaitWaiting(t, watcher, name, 1)
 
-			require.NoError(t, c.Close())
-			for _, h := range holds {
-				require.ErrorIs(t, h.Err(), relock.ErrClosed)
-				require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrClosed)
-			}
-			if name == "kept" {
-				require.Len(t, list(t, watcher, name+"*"), 252)
-				require.NoError(t, watcher.ForceUnlock(t.Context(), name, "the test is over"))
-			} else {
-				testkit.Eventually(t, testkit.Patience, func() bool { return len(list(t, watcher, name+"*")) == 2 }, "the minimum hold, and that of the waiter")
-				require.Equal(t, relock.StateKept, locktest.Inspect(t, watcher, name+"m").State)
-			}
-			require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
-		})
-	}
+		require.NoError(t, c.Close())
+		for _, h := range holds {
+			require.ErrorIs(t, h.Err(), relock.ErrClosed)
+			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrClosed)
+		}
+		if name == "kept" {
+			require.Len(t, list(t, watcher, name+"*"), 252)
+			require.NoError(t, watcher.ForceUnlock(t.Context(), name, "the test is over"))
+		} else {
+			testkit.Eventually(t, testkit.Patience, func() bool { return len(list(t, watcher, name+"*")) == 2 }, "the minimum hold, and that of the waiter")
+			require.Equal(t, relock.StateKept, locktest.Inspect(t, watcher, name+"m").State)
+		}
+		require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
+	})
 }
 
 // Close waits no longer for a server that does not answer than a command may

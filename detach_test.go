@@ -1,10 +1,8 @@
 package relock_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -13,96 +11,101 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 	"github.com/relock-go/relock/relocktest"
 )
 
-// detachable are the locks whose holds can be detached.
-var detachable = map[string]func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock{
-	"plain": func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-		return relock.NewRedisLock("k", c, opts...)
-	},
-	"reentrant": func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-		return relock.NewReentrantLock("k", c, opts...)
-	},
+// detaching is a lock, and two clients that detach and resume it.
+type detaching struct {
+	*testing.T
+	s       *redistest.Server
+	a, b    *relock.Client
+	newLock locktest.NewLock
+	mode    []relock.LockOption
 }
 
 // eachDetachable runs the test for each kind and mode.
-func eachDetachable(t *testing.T, test func(t *testing.T, s *redistest.Server, newLock func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock)) {
+func eachDetachable(t *testing.T, test func(t *detaching)) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	for name, newLock := range detachable {
-		for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
-			t.Run(name+"/"+mode, func(t *testing.T) {
+	for kind, newLock := range locktest.Kinds {
+		for mode, opts := range modes {
+			t.Run(kind+"/"+mode, func(t *testing.T) {
 				t.Parallel()
-				test(t, s, func(c *relock.Client, more ...relock.LockOption) locktest.AnyLock {
-					return newLock(c, append(more, opts...)...)
-				})
+				a := locktest.NewTestClient(t, s)
+				test(&detaching{t, s, a, locktest.Sibling(t, s, a), newLock, opts})
 			})
 		}
 	}
 }
 
-func TestDetachAndResume(t *testing.T) {
-	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
-		a := locktest.NewTestClient(t, s)
-		b := locktest.Sibling(t, s, a)
-		h := acquired(t, newLock(a, relock.WithFencing(), relock.WithExpiry(time.Second)))
-		ctx := h.Context()
-
-		token, err := relock.Detach(t.Context(), h, time.Minute)
-		require.NoError(t, err)
-		require.ErrorIs(t, context.Cause(ctx), relock.ErrDetached)
-		require.ErrorIs(t, h.Err(), relock.ErrNotHeld)
-		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrNotHeld)
-		require.Greater(t, locktest.PTTL(t, s, a, "k"), 59*time.Second)
-		require.ErrorIs(t, newLock(b).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
-
-		resumed, err := b.Resume(t.Context(), token, relock.WithWatchdog(5*time.Second), relock.WithLabel("worker"))
-		require.NoError(t, err)
-		require.Equal(t, "k", resumed.Key())
-		require.Equal(t, h.Fence(), resumed.Fence())
-		require.NoError(t, resumed.Err())
-		require.InDelta(t, 5*time.Second, locktest.PTTL(t, s, a, "k"), float64(time.Second))
-		info, err := b.Inspect(t.Context(), "k")
-		require.NoError(t, err)
-		require.Equal(t, "worker", info.Holder.Label)
-
-		for _, c := range []*relock.Client{a, b} {
-			_, err = c.Resume(t.Context(), token)
-			require.ErrorIs(t, err, relock.ErrLockLost)
-			require.NotContains(t, err.Error(), strings.TrimPrefix(token, "relock1."))
-		}
-		require.ErrorIs(t, newLock(a).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
-		require.NoError(t, resumed.Unlock(t.Context()))
-		require.NoError(t, newLock(a).TryLock(t.Context()))
-	})
+func (t *detaching) lock(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
+	return t.newLock("k", c, append(opts, t.mode...)...)
 }
 
-func acquired(t testing.TB, l locktest.AnyLock) relock.Hold {
+func (t *detaching) take(c *relock.Client, opts ...relock.LockOption) relock.Hold {
 	t.Helper()
-	h, err := l.Acquire(t.Context())
+	return locktest.Take(t, t.lock(c, opts...).Acquire)
+}
+
+// detached returns the token of a hold that is detached.
+func detached(t testing.TB, h relock.Hold, d time.Duration) string {
+	t.Helper()
+	token, err := relock.Detach(t.Context(), h, d)
+	require.NoError(t, err)
+	return token
+}
+
+// resumed returns the hold that a token stands for.
+func resumed(t testing.TB, c *relock.Client, token string, opts ...relock.LockOption) relock.Hold {
+	t.Helper()
+	h, err := c.Resume(t.Context(), token, opts...)
 	require.NoError(t, err)
 	return h
 }
 
+func TestDetachAndResume(t *testing.T) {
+	eachDetachable(t, func(t *detaching) {
+		h := t.take(t.a, relock.WithFencing(), relock.WithExpiry(time.Second))
+		ctx := h.Context()
+
+		token := detached(t, h, time.Minute)
+		require.ErrorIs(t, context.Cause(ctx), relock.ErrDetached)
+		require.ErrorIs(t, h.Err(), relock.ErrNotHeld)
+		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrNotHeld)
+		require.Greater(t, locktest.PTTL(t, t.s, t.a, "k"), 59*time.Second)
+		require.ErrorIs(t, t.lock(t.b).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+
+		next := resumed(t, t.b, token, relock.WithWatchdog(5*time.Second), relock.WithLabel("worker"))
+		require.Equal(t, "k", next.Key())
+		require.Equal(t, h.Fence(), next.Fence())
+		require.NoError(t, next.Err())
+		require.InDelta(t, 5*time.Second, locktest.PTTL(t, t.s, t.a, "k"), float64(time.Second))
+		require.Equal(t, "worker", locktest.Inspect(t, t.b, "k").Holder.Label)
+
+		for _, c := range []*relock.Client{t.a, t.b} {
+			_, err := c.Resume(t.Context(), token)
+			require.ErrorIs(t, err, relock.ErrLockLost)
+			require.NotContains(t, err.Error(), strings.TrimPrefix(token, "relock1."))
+		}
+		require.ErrorIs(t, t.lock(t.a).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+		require.NoError(t, next.Unlock(t.Context()))
+		require.NoError(t, t.lock(t.a).TryLock(t.Context()))
+	})
+}
+
 // A waiter gets the lock when the time of the token is over.
 func TestDetachedLockBecomesFree(t *testing.T) {
-	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
-		a := locktest.NewTestClient(t, s)
-		b := locktest.Sibling(t, s, a)
-		h := acquired(t, newLock(a))
-		waiting := testkit.Async(t, func() error { return newLock(b, relock.WithBlock()).Lock(t.Context()) })
-		testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, b, "k").Waiting == 1 }, "nobody waits")
-		token, err := relock.Detach(t.Context(), h, 300*time.Millisecond)
-		require.NoError(t, err)
-		require.Positive(t, locktest.PTTL(t, s, a, "k"))
+	eachDetachable(t, func(t *detaching) {
+		h := t.take(t.a)
+		waiting := testkit.Async(t, func() error { return t.lock(t.b, relock.WithBlock()).Lock(t.Context()) })
+		awaitWaiting(t, t.b, "k", 1)
+		token := detached(t, h, 300*time.Millisecond)
+		require.Positive(t, locktest.PTTL(t, t.s, t.a, "k"))
 		require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
-		_, err = a.Resume(t.Context(), token)
-		require.ErrorIs(t, err, relock.ErrLockLost)
+		require.ErrorIs(t, second(t.a.Resume(t.Context(), token)), relock.ErrLockLost)
 	})
 }
 
@@ -111,46 +114,45 @@ func TestDetachRefuses(t *testing.T) {
 	c := locktest.NewTestClient(t, redistest.Shared(t))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	fresh := func() relock.Hold { return acquired(t, relock.NewRedisLock(fmt.Sprint(t.Name(), time.Now()), c)) }
+	fresh := func() relock.Hold {
+		return locktest.Take(t, relock.NewRedisLock(fmt.Sprint(t.Name(), time.Now()), c).Acquire)
+	}
 	nested := relock.NewReentrantLock("nested", c)
-	outer := acquired(t, nested)
-	acquired(t, nested)
+	outer := locktest.Take(t, nested.Acquire)
+	locktest.Take(t, nested.Acquire)
 	local, err := relocktest.NewLocker().Lock(t.Context(), "k")
 	require.NoError(t, err)
-	for name, tt := range map[string]struct {
+	type attempt struct {
 		ctx  context.Context
 		hold relock.Hold
 		d    time.Duration
 		want error
-	}{
+	}
+	testkit.Each(t, map[string]attempt{
 		"nil":           {t.Context(), nil, time.Minute, relock.ErrInvalid},
 		"other backend": {t.Context(), local, time.Minute, relock.ErrInvalid},
 		"short":         {t.Context(), fresh(), time.Millisecond, relock.ErrInvalid},
 		"context":       {nil, fresh(), time.Minute, relock.ErrInvalid},
 		"cancelled":     {ended, fresh(), time.Minute, context.Canceled},
 		"two levels":    {t.Context(), outer, time.Minute, relock.ErrInvalid},
-		"several keys":  {t.Context(), acquired(t, relock.NewMultiLock([]string{"a", "b"}, c)), time.Minute, relock.ErrInvalid},
-		"write lock":    {t.Context(), acquired(t, relock.NewRWLock("rw", c)), time.Minute, relock.ErrInvalid},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := relock.Detach(tt.ctx, tt.hold, tt.d)
-			require.ErrorIs(t, err, tt.want)
-			if tt.hold != nil {
-				require.NoError(t, tt.hold.Err(), "the hold stays as it was")
-				require.NoError(t, tt.hold.Unlock(t.Context()))
-			}
-		})
-	}
+		"several keys":  {t.Context(), locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, c).Acquire), time.Minute, relock.ErrInvalid},
+		"write lock":    {t.Context(), locktest.Take(t, relock.NewRWLock("rw", c).Acquire), time.Minute, relock.ErrInvalid},
+	}, func(t *testing.T, _ string, tt attempt) {
+		require.ErrorIs(t, second(relock.Detach(tt.ctx, tt.hold, tt.d)), tt.want)
+		if tt.hold != nil {
+			require.NoError(t, tt.hold.Err(), "the hold stays as it was")
+			require.NoError(t, tt.hold.Unlock(t.Context()))
+		}
+	})
 }
 
 // Without an answer there is no token, and the lock becomes free.
 func TestDetachUnconfirmed(t *testing.T) {
-	eachDetachable(t, func(t *testing.T, _ *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
+	eachDetachable(t, func(t *detaching) {
 		s := redistest.Start(t)
-		proxy := faults.Start(t, s.Network, s.Address)
-		direct := locktest.NewTestClient(t, s)
-		c := locktest.Sibling(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, direct, relock.WithCommandTimeout(locktest.AnswerLimit))
-		h := acquired(t, newLock(c, relock.WithExpiry(time.Hour))) // it does not become free by itself
+		c, proxy := locktest.Behind(t, s, relock.WithCommandTimeout(locktest.AnswerLimit))
+		direct := locktest.Sibling(t, s, c)
+		h := t.take(c, relock.WithExpiry(time.Hour)) // it does not become free by itself
 		proxy.Stall()
 		token, err := relock.Detach(t.Context(), h, time.Hour)
 		require.ErrorIs(t, err, relock.ErrUnconfirmed)
@@ -163,67 +165,54 @@ func TestDetachUnconfirmed(t *testing.T) {
 
 // A hold that was lost is not detached, and nobody else's lock is touched.
 func TestDetachOfALostHold(t *testing.T) {
-	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
-		a := locktest.NewTestClient(t, s)
-		b := locktest.Sibling(t, s, a)
-		h := acquired(t, newLock(a))
-		s.Do(t, "DEL", locktest.KeyOf(a, "k"))
-		other := acquired(t, newLock(b))
-		_, err := relock.Detach(t.Context(), h, time.Minute)
-		require.ErrorIs(t, err, relock.ErrLockLost)
+	eachDetachable(t, func(t *detaching) {
+		h := t.take(t.a)
+		t.s.Do(t, "DEL", locktest.KeyOf(t.a, "k"))
+		other := t.take(t.b)
+		require.ErrorIs(t, second(relock.Detach(t.Context(), h, time.Minute)), relock.ErrLockLost)
 		require.NoError(t, other.Unlock(t.Context()))
 
-		h = acquired(t, newLock(a, relock.WithMaxHold(200*time.Millisecond)))
+		h = t.take(t.a, relock.WithMaxHold(200*time.Millisecond))
 		<-h.Context().Done()
-		_, err = relock.Detach(t.Context(), h, time.Minute)
-		require.ErrorIs(t, err, relock.ErrMaxHold)
+		require.ErrorIs(t, second(relock.Detach(t.Context(), h, time.Minute)), relock.ErrMaxHold)
 		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrNotHeld, "Detach has ended it")
-		require.NoError(t, newLock(a, relock.WithBlock()).Lock(t.Context()), "the owner is free for another hold")
+		require.NoError(t, t.lock(t.a, relock.WithBlock()).Lock(t.Context()), "the owner is free for another hold")
 	})
 }
 
 // A detached lock can be forced, and Close leaves it.
 func TestDetachedLockIsAnOrdinaryLock(t *testing.T) {
-	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
-		a := locktest.NewTestClient(t, s)
-		b, err := relock.NewClient(s.Network, s.Address, "", relock.WithKeyPrefix(locktest.Prefix(a)), relock.WithReleaseOnClose())
-		require.NoError(t, err)
-		token, err := relock.Detach(t.Context(), acquired(t, newLock(b)), time.Minute)
-		require.NoError(t, err)
-		require.Zero(t, b.Stats().Held)
-		require.NoError(t, b.Close())
-		info := locktest.Inspect(t, a, "k")
-		require.Equal(t, relock.StateHeld, info.State)
-		require.NoError(t, a.ForceUnlock(t.Context(), "k", "stuck"))
-		_, err = a.Resume(t.Context(), token)
-		require.ErrorIs(t, err, relock.ErrLockLost)
-		_, err = b.Resume(t.Context(), token)
-		require.ErrorIs(t, err, relock.ErrClosed)
+	eachDetachable(t, func(t *detaching) {
+		releasing := locktest.Sibling(t, t.s, t.a, relock.WithReleaseOnClose())
+		token := detached(t, t.take(releasing), time.Minute)
+		require.Zero(t, releasing.Stats().Held)
+		require.NoError(t, releasing.Close())
+		require.Equal(t, relock.StateHeld, locktest.Inspect(t, t.a, "k").State)
+		require.NoError(t, t.a.ForceUnlock(t.Context(), "k", "stuck"))
+		require.ErrorIs(t, second(t.a.Resume(t.Context(), token)), relock.ErrLockLost)
+		require.ErrorIs(t, second(releasing.Resume(t.Context(), token)), relock.ErrClosed)
 	})
 }
 
 // Do takes a Detach for an Unlock.
 func TestDetachInDo(t *testing.T) {
-	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
-		a := locktest.NewTestClient(t, s)
+	eachDetachable(t, func(t *detaching) {
 		var token string
-		lock := newLock(a)
+		lock := t.lock(t.a)
 		require.NoError(t, lock.Do(t.Context(), func(ctx context.Context) (err error) {
 			h, _ := relock.CurrentHold(ctx)
 			token, err = relock.Detach(ctx, h, time.Minute)
 			require.ErrorIs(t, context.Cause(ctx), relock.ErrDetached)
 			return err
 		}))
-		resumed, err := a.Resume(t.Context(), token)
-		require.NoError(t, err)
-		require.NoError(t, resumed.Unlock(t.Context()))
+		require.NoError(t, resumed(t, t.a, token).Unlock(t.Context()))
 		require.NoError(t, lock.TryLock(t.Context()), "the object is free as well")
 	})
 }
 
 // The observer sees two holds. Neither it nor the log learns the token.
 func TestDetachIsObserved(t *testing.T) {
-	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
+	eachDetachable(t, func(t *detaching) {
 		var events []string
 		var mu sync.Mutex
 		note := func(format string, args ...any) {
@@ -231,17 +220,14 @@ func TestDetachIsObserved(t *testing.T) {
 			defer mu.Unlock()
 			events = append(events, fmt.Sprintf(format, args...))
 		}
-		var log bytes.Buffer
-		c := locktest.NewTestClient(t, s, relock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), relock.WithObserver(relock.Observer{
+		var log locktest.LogBuffer
+		c := locktest.NewTestClient(t, t.s, log.Option(), relock.WithObserver(relock.Observer{
 			LockDone: func(_ context.Context, e relock.LockDone) { note("lock %v %v", e.Key, e.Err) },
 			HoldDone: func(_ context.Context, e relock.HoldDone) { note("hold %v %v", e.Key, e.Err) },
 		}))
-		token, err := relock.Detach(t.Context(), acquired(t, newLock(c)), time.Minute)
-		require.NoError(t, err)
-		h, err := c.Resume(t.Context(), token)
-		require.NoError(t, err)
-		require.NoError(t, h.Unlock(t.Context()))
-		_, err = c.Resume(t.Context(), token)
+		token := detached(t, t.take(c), time.Minute)
+		require.NoError(t, resumed(t, c, token).Unlock(t.Context()))
+		_, err := c.Resume(t.Context(), token)
 		require.Error(t, err)
 		require.Equal(t, []string{"lock k <nil>", "hold k <nil>", "lock k <nil>", "hold k <nil>", "lock k " + err.Error()}, events)
 		require.Equal(t, `relock: resume "k": lock lost (the token was used, or its time is over)`, err.Error())
@@ -254,16 +240,12 @@ func TestDetachPermissions(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	locktest.ReadPrivileges(t).Allow(t, s)
-	c, err := relock.NewClient(s.Network, s.Address, "password", relock.WithUsername("app"))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Close()) }()
-	for name, newLock := range detachable {
+	c := locktest.CloseLater(t)(relock.NewClient(s.Network, s.Address, "password", relock.WithUsername("app")))
+	for name, newLock := range locktest.Kinds {
 		t.Run(name, func(t *testing.T) {
-			token, err := relock.Detach(t.Context(), acquired(t, newLock(c, relock.WithMinHold(20*time.Millisecond))), time.Minute)
-			require.NoError(t, err)
-			h, err := c.Resume(t.Context(), token)
-			require.NoError(t, err)
-			require.NoError(t, h.Unlock(t.Context()))
+			h := locktest.Take(t, newLock("k", c, relock.WithMinHold(20*time.Millisecond)).Acquire)
+			token := detached(t, h, time.Minute)
+			require.NoError(t, resumed(t, c, token).Unlock(t.Context()))
 			testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", locktest.KeyOf(c, "k")) == int64(0) }, "it is kept for longer")
 		})
 	}

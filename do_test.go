@@ -23,7 +23,7 @@ func TestDo(t *testing.T) {
 		run := func(fn func(context.Context) error) error { return l.Do(t.Context(), fn) }
 		for name, check := range map[string]func(t *testing.T){
 			"fn's error comes back as it is": func(t *testing.T) {
-				require.Equal(t, errMine, run(func(context.Context) error { return errMine })) //nolint:testifylint // identity is meant
+				require.Equal(t, locktest.ErrMine, run(func(context.Context) error { return locktest.ErrMine })) //nolint:testifylint // identity is meant
 			},
 			"the context carries the hold and is cancelled at the end": func(t *testing.T) {
 				var kept context.Context
@@ -40,8 +40,8 @@ func TestDo(t *testing.T) {
 			},
 			"the context is cancelled with the caller's": func(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
-				require.Equal(t, errMine, l.Do(ctx, func(ctx context.Context) error { //nolint:testifylint // identity is meant
-					cancel(errMine)
+				require.Equal(t, locktest.ErrMine, l.Do(ctx, func(ctx context.Context) error { //nolint:testifylint // identity is meant
+					cancel(locktest.ErrMine)
 					return testkit.EndedWithin(t, ctx, testkit.Patience)
 				}))
 			},
@@ -160,18 +160,18 @@ func TestDoWithAnyLocker(t *testing.T) {
 		is     []error
 	}{
 		"fine":                           {locker: hold(nil, nil)},
-		"the function fails":             {locker: hold(nil, nil), fn: errMine, is: []error{errMine}},
+		"the function fails":             {locker: hold(nil, nil), fn: locktest.ErrMine, is: []error{locktest.ErrMine}},
 		"lost":                           {locker: hold(relock.ErrLockLost, nil), is: []error{relock.ErrLockLost}},
-		"lost, and it fails":             {locker: hold(relock.ErrLockLost, nil), fn: errMine, is: []error{errMine, relock.ErrLockLost}},
+		"lost, and it fails":             {locker: hold(relock.ErrLockLost, nil), fn: locktest.ErrMine, is: []error{locktest.ErrMine, relock.ErrLockLost}},
 		"closed":                         {locker: hold(relock.ErrClosed, nil), is: []error{relock.ErrClosed}},
 		"not confirmed":                  {locker: hold(relock.ErrUnconfirmed, nil)},
 		"unlocked by function":           {locker: hold(relock.ErrNotHeld, nil)},
 		"lost, and unlocked by function": {locker: hold(relock.ErrNotHeld, relock.ErrLockLost), is: []error{relock.ErrLockLost}},
 		"closed, and unlocked by function": {
-			locker: hold(relock.ErrNotHeld, relock.ErrClosed), fn: errMine, is: []error{errMine, relock.ErrClosed},
+			locker: hold(relock.ErrNotHeld, relock.ErrClosed), fn: locktest.ErrMine, is: []error{locktest.ErrMine, relock.ErrClosed},
 		},
-		"not locked":                {locker: foreign{err: errMine}, is: []error{errMine}},
-		"not locked, as another Op": {locker: foreign{err: &relock.Error{Op: "take", Key: "another", Err: errMine}}, is: []error{errMine}},
+		"not locked":                {locker: foreign{err: locktest.ErrMine}, is: []error{locktest.ErrMine}},
+		"not locked, as another Op": {locker: foreign{err: &relock.Error{Op: "take", Key: "another", Err: locktest.ErrMine}}, is: []error{locktest.ErrMine}},
 		"not locked, as ours":       {locker: foreign{err: &relock.Error{Op: "lock", Key: "key", Err: relock.ErrClosed}}, is: []error{relock.ErrClosed}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,10 +35,8 @@ func TestDocumentedCode(t *testing.T) {
 	check := snippets.NewChecker(t, usedInDocs, declaredInDocs)
 	require.ErrorContains(t, check.Check("client.Lock(ctx)"), "client.Lock undefined")
 	examples := executed(t)
-	files, err := filepath.Glob("docs/*.md")
-	require.NoError(t, err)
 	parts := 0
-	for _, file := range append(files, "README.md", "README.zh-CN.md") {
+	for _, file := range append(glob(t, "docs/*.md"), "README.md", "README.zh-CN.md") {
 		if file == filepath.Join("docs", "migration.md") {
 			continue
 		}
@@ -60,10 +59,8 @@ func TestDocumentedCode(t *testing.T) {
 // examples/fencing, and internal/snippets runs README from an empty folder.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("docs/*.md")
-	require.NoError(t, err)
 	opened := regexp.MustCompile("(?m)^ *```(.*)\n(?s:.*?)^ *```$")
-	for _, file := range append(files, "README.md", "README.zh-CN.md", "CONTRIBUTING.md", filepath.Join("etcd", "README.md"), filepath.Join("docs", "models", "README.md")) {
+	for _, file := range append(glob(t, "docs/*.md"), "README.md", "README.zh-CN.md", "CONTRIBUTING.md", filepath.Join("etcd", "README.md"), filepath.Join("docs", "models", "README.md")) {
 		for _, found := range opened.FindAllStringSubmatch(readFile(t, file), -1) {
 			require.True(t, found[1] == "" || found[1] == "go" || filepath.Base(file) == "fencing.md", "%s has code in %q, which no test runs", file, found[1])
 		}
@@ -109,10 +106,7 @@ func requireCommand(t *testing.T, file, line string) {
 func executed(t *testing.T) (examples []string) {
 	t.Helper()
 	for _, pattern := range []string{"example*_test.go", "examples/*/main.go"} {
-		files, err := filepath.Glob(pattern)
-		require.NoError(t, err)
-		require.NotEmpty(t, files)
-		for _, file := range files {
+		for _, file := range glob(t, pattern) {
 			examples = append(examples, snippets.Bare(readFile(t, file)))
 		}
 	}
@@ -122,11 +116,7 @@ func executed(t *testing.T) (examples []string) {
 // partsOf reports whether each piece of the code is in an example.
 func partsOf(examples []string, code string) bool {
 	for _, piece := range snippets.Pieces(code) {
-		found := false
-		for _, example := range examples {
-			found = found || strings.Contains(example, piece)
-		}
-		if !found {
+		if !slices.ContainsFunc(examples, func(example string) bool { return strings.Contains(example, piece) }) {
 			return false
 		}
 	}
@@ -136,8 +126,7 @@ func partsOf(examples []string, code string) bool {
 // A recipe is one file of a page. The others show more than one thing.
 func TestRecipesAreShort(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("examples/*/main.go")
-	require.NoError(t, err)
+	files := glob(t, "examples/*/main.go")
 	require.Greater(t, len(files), 10)
 	for _, file := range files {
 		switch filepath.Base(filepath.Dir(file)) {

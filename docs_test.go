@@ -29,6 +29,15 @@ func readFile(t *testing.T, path ...string) string {
 	return string(text)
 }
 
+// glob returns the files of a pattern.
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	require.NoError(t, err)
+	require.NotEmpty(t, files, pattern)
+	return files
+}
+
 // eachFile calls f with each file outside of hidden folders and testdata.
 func eachFile(t *testing.T, f func(path string)) {
 	t.Helper()
@@ -58,8 +67,7 @@ func TestGuaranteesNameTests(t *testing.T) {
 		}
 	})
 	name := regexp.MustCompile("`((?:Test|Example)\\w+)`")
-	files, err := filepath.Glob("docs/*.md")
-	require.NoError(t, err)
+	files := glob(t, "docs/*.md")
 	require.Greater(t, len(files), 10)
 	for _, file := range files {
 		for _, found := range name.FindAllStringSubmatch(readFile(t, file), -1) {
@@ -375,19 +383,11 @@ func countBools(results *ast.FieldList) (bools, others int) {
 // eachGoFile calls check with each Go file of all modules.
 func eachGoFile(t *testing.T, check func(path string, file *ast.File)) {
 	t.Helper()
-	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && path != "." && strings.HasPrefix(entry.Name(), "."):
-			return fs.SkipDir
-		case !strings.HasSuffix(path, ".go"):
-			return nil
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
-		if err == nil {
+	eachFile(t, func(path string) {
+		if strings.HasSuffix(path, ".go") {
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+			require.NoError(t, err)
 			check(path, file)
 		}
-		return err
-	}))
+	})
 }

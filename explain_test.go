@@ -121,6 +121,16 @@ func TestRefusedAttemptSaysThatItWasOne(t *testing.T) {
 	require.EqualError(t, err, text+" (one attempt)")
 }
 
+// variant is a kind of lock with options.
+type variant struct {
+	kind string
+	opts []relock.LockOption
+}
+
+func (v variant) lock(key string, c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
+	return locktest.AllKinds[v.kind](key, c, append(opts, v.opts...)...)
+}
+
 var clock = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d)`
 
 // An attempt that meets a minimum hold says until when, and so does a wait that
@@ -128,18 +138,13 @@ var clock = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d)`
 func TestRefusedByAMinimumHold(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t))
-	for name, newLock := range map[string]func(...relock.LockOption) relock.Mutex{
-		"plain": func(o ...relock.LockOption) relock.Mutex { return relock.NewRedisLock("plain", c, o...) },
-		"fair": func(o ...relock.LockOption) relock.Mutex {
-			return relock.NewRedisLock("fair", c, append(o, relock.WithFair())...)
-		},
-		"reentrant": func(o ...relock.LockOption) relock.Mutex { return relock.NewReentrantLock("reentrant", c, o...) },
-		"several":   func(o ...relock.LockOption) relock.Mutex { return relock.NewMultiLock([]string{"a", "b"}, c, o...) },
+	for name, v := range map[string]variant{
+		"plain": {"RedisLock", nil}, "fair": {"RedisLock", modes["fair"]}, "reentrant": {"ReentrantLock", nil}, "several": {"MultiLock", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			l := newLock(relock.WithMinHold(time.Minute))
-			waits := newLock(relock.WithMinHold(time.Minute), relock.WithBlockTimeout(50*time.Millisecond))
+			l := v.lock(name, c, relock.WithMinHold(time.Minute))
+			waits := v.lock(name, c, relock.WithMinHold(time.Minute), relock.WithBlockTimeout(50*time.Millisecond))
 			wait := func() error { return waits.Lock(relock.ContextWithOwner(ctx, "other")) }
 			require.NoError(t, l.Lock(ctx))
 			require.NotContains(t, refusal(t, wait).Error(), "minimum hold", "it is held")
@@ -157,7 +162,7 @@ func TestRefusedByAMinimumHold(t *testing.T) {
 			require.NoError(t, err)
 			require.WithinDuration(t, before.Add(time.Minute), until, 20*time.Second)
 			require.Regexp(t, `: minimum hold until `+clock+`$`, refusal(t, wait).Error())
-			require.NotContains(t, newLock().TryLock(ctx).Error(), "minimum hold", "only a lock with one asks")
+			require.NotContains(t, v.lock(name, c).TryLock(ctx).Error(), "minimum hold", "only a lock with one asks")
 		})
 	}
 }
@@ -185,14 +190,13 @@ func TestLossSaysWhich(t *testing.T) {
 			t.Cleanup(func() { s.Resume(t) })
 		}, `not renewed since ` + clock, nil},
 	} {
-		for _, kind := range []string{"plain", "reentrant", "read", "several"} {
+		for _, kind := range oneKeyKinds {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
 				s := redistest.Start(t)
 				var log locktest.LogBuffer
 				c := locktest.NewTestClient(t, s, log.Option())
-				h, err := acquirerOf(kind, c, tt.opt)(t.Context())
-				require.NoError(t, err)
+				h := locktest.Take(t, acquirerOf(kind, c, tt.opt))
 				if tt.lose != nil {
 					tt.lose(t, s, c)
 				}
@@ -213,14 +217,12 @@ func TestLossSaysWhich(t *testing.T) {
 	}
 }
 
+// oneKeyKinds are kinds of locks whose holds have one key.
+var oneKeyKinds = []string{"RedisLock", "ReentrantLock", "RWLock, reading", "MultiLock of one key"}
+
 func acquirerOf(kind string, c *relock.Client, opts ...relock.LockOption) func(context.Context) (relock.Hold, error) {
-	switch kind {
-	case "plain":
-		return relock.NewRedisLock("k", c, opts...).Acquire
-	case "reentrant":
-		return relock.NewReentrantLock("k", c, opts...).Acquire
-	case "read":
-		return relock.NewRWLock("k", c, opts...).RAcquire
+	if newLock := locktest.AllKinds[kind]; newLock != nil {
+		return newLock("k", c, opts...).Acquire
 	}
 	return relock.NewMultiLock([]string{"k"}, c, opts...).Acquire
 }
@@ -257,54 +259,41 @@ func TestDoDoesNotRepeatTheLoss(t *testing.T) {
 // Its error names that owner, and so does the log once, after one lease.
 func TestWaitForTheOwnClient(t *testing.T) {
 	t.Parallel()
-	for name, newLock := range map[string]func(c *relock.Client, opts ...relock.LockOption) relock.Mutex{
-		"reentrant": func(c *relock.Client, o ...relock.LockOption) relock.Mutex {
-			return relock.NewReentrantLock("k", c, o...)
-		},
-		"fair reentrant": func(c *relock.Client, o ...relock.LockOption) relock.Mutex {
-			return relock.NewReentrantLock("k", c, append(o, relock.WithFair())...)
-		},
-		"write": func(c *relock.Client, o ...relock.LockOption) relock.Mutex { return relock.NewRWLock("k", c, o...) },
-		"read": func(c *relock.Client, o ...relock.LockOption) relock.Mutex {
-			return relock.NewRWLock("k", c, o...).RLocker()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Shared(t)
-			var log locktest.LogBuffer
-			c := locktest.NewTestClient(t, s, log.Option(), relock.WithWatchdog(time.Second))
-			outer := relock.ContextWithOwner(t.Context(), "outer")
-			holder := newLock(c)
-			if name == "read" {
-				holder = relock.NewRWLock("k", c)
-			}
-			require.NoError(t, holder.Lock(outer))
-			const hint = ` (this client holds it as "outer"; see ContextWithOwner)`
-			lock := newLock(c, relock.WithBlock())
-			ctx, cancel := context.WithCancel(t.Context())
-			first, second := testkit.Async(t, func() error { return lock.Lock(ctx) }), testkit.Async(t, func() error { return lock.Lock(ctx) })
-			line := []string{"relock: waiting for a lock that this client holds under another owner", "key=k", "holder=outer", `waiter="goroutine `}
-			testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines(line...) == 2 }, "each is logged")
-			cancel()
-			for _, wait := range []<-chan error{first, second} {
-				err := testkit.ResultWithin(t, wait, testkit.Patience)
-				locktest.RequireIs(t, err, context.Canceled, relock.ErrLockAcquiredByOthers)
-				require.True(t, strings.HasSuffix(err.Error(), hint), "%v", err)
-			}
-			err := refusal(t, func() error { return newLock(c, relock.WithBlockTimeout(20*time.Millisecond)).Lock(t.Context()) })
-			require.EqualError(t, err, `relock: lock "k": lock is held by others`+hint)
-			require.NotContains(t, lock.TryLock(t.Context()).Error(), "this client", "an attempt does not wait")
-			require.Equal(t, 2, log.Lines(line...), "once for each wait")
-
-			other := locktest.Sibling(t, s, c)
-			err = refusal(t, func() error { return newLock(other, relock.WithBlockTimeout(20*time.Millisecond)).Lock(t.Context()) })
-			require.EqualError(t, err, `relock: lock "k": lock is held by others`, "another client")
-			require.NoError(t, holder.Unlock(outer))
-			require.NoError(t, lock.Lock(relock.ContextWithOwner(t.Context(), "next")), "the books are in order")
-			require.NoError(t, lock.Unlock(relock.ContextWithOwner(t.Context(), "next")))
-		})
-	}
+	testkit.Each(t, map[string]variant{
+		"reentrant": {"ReentrantLock", nil}, "fair reentrant": {"ReentrantLock", modes["fair"]}, "write": {"RWLock", nil}, "read": {"RWLock, reading", nil},
+	}, func(t *testing.T, name string, v variant) {
+		s := redistest.Shared(t)
+		var log locktest.LogBuffer
+		c := locktest.NewTestClient(t, s, log.Option(), relock.WithWatchdog(time.Second))
+		outer, next := locktest.As(t, "outer"), locktest.As(t, "next")
+		holder := v.lock("k", c)
+		if name == "read" {
+			holder = relock.NewRWLock("k", c)
+		}
+		require.NoError(t, holder.Lock(outer))
+		const hint = ` (this client holds it as "outer"; see ContextWithOwner)`
+		lock := v.lock("k", c, relock.WithBlock())
+		ctx, cancel := context.WithCancel(t.Context())
+		first, second := testkit.Async(t, func() error { return lock.Lock(ctx) }), testkit.Async(t, func() error { return lock.Lock(ctx) })
+		line := []string{"relock: waiting for a lock that this client holds under another owner", "key=k", "holder=outer", `waiter="goroutine `}
+		testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines(line...) == 2 }, "each is logged")
+		cancel()
+		for _, wait := range []<-chan error{first, second} {
+			err := testkit.ResultWithin(t, wait, testkit.Patience)
+			locktest.RequireIs(t, err, context.Canceled, relock.ErrLockAcquiredByOthers)
+			require.True(t, strings.HasSuffix(err.Error(), hint), "%v", err)
+		}
+		waits := func(c *relock.Client) func() error {
+			return func() error { return v.lock("k", c, relock.WithBlockTimeout(20*time.Millisecond)).Lock(t.Context()) }
+		}
+		require.EqualError(t, refusal(t, waits(c)), `relock: lock "k": lock is held by others`+hint)
+		require.NotContains(t, lock.TryLock(t.Context()).Error(), "this client", "an attempt does not wait")
+		require.Equal(t, 2, log.Lines(line...), "once for each wait")
+		require.EqualError(t, refusal(t, waits(locktest.Sibling(t, s, c))), `relock: lock "k": lock is held by others`, "another client")
+		require.NoError(t, holder.Unlock(outer))
+		require.NoError(t, lock.Lock(next), "the books are in order")
+		require.NoError(t, lock.Unlock(next))
+	})
 }
 
 // The hint names an owner that still has the lock, in whatever order the others
@@ -313,17 +302,16 @@ func TestHintNamesAnOwnerThatHolds(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t))
 	lock := relock.NewRWLock("k", c, relock.WithBlock())
-	as := func(name string) context.Context { return relock.ContextWithOwner(t.Context(), name) }
 	for _, order := range []string{"abc", "acb", "bac", "bca", "cab", "cba"} {
 		for _, name := range "abc" {
-			require.NoError(t, lock.RLock(as(string(name))))
+			require.NoError(t, lock.RLock(locktest.As(t, string(name))))
 		}
 		for n, name := range order {
 			writer := relock.NewRWLock("k", c, relock.WithBlockTimeout(5*time.Millisecond))
-			err := refusal(t, func() error { return writer.Lock(as("writer")) })
+			err := refusal(t, func() error { return writer.Lock(locktest.As(t, "writer")) })
 			require.Regexp(t, `\(this client holds it as "[`+order[n:]+`]"; see ContextWithOwner\)$`, err.Error())
-			require.NoError(t, lock.RUnlock(as(string(name))))
+			require.NoError(t, lock.RUnlock(locktest.As(t, string(name))))
 		}
-		require.NoError(t, errors.Join(lock.Lock(as("writer")), lock.Unlock(as("writer"))))
+		require.NoError(t, errors.Join(lock.Lock(locktest.As(t, "writer")), lock.Unlock(locktest.As(t, "writer"))))
 	}
 }

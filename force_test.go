@@ -69,8 +69,7 @@ func TestForceUnlock(t *testing.T) {
 // subscription, until the test ends.
 func subscribe(q *locktest.QueueBench) {
 	q.Helper()
-	other, err := relock.NewRedisLock("other", q.Clients[1]).Acquire(q.Context())
-	require.NoError(q, err)
+	other := locktest.Take(q, relock.NewRedisLock("other", q.Clients[1]).Acquire)
 	ctx, cancel := context.WithCancel(q.Context())
 	waits := testkit.Async(q, func() error { return relock.NewRedisLock("other", q.Clients[0], relock.WithBlock()).Lock(ctx) })
 	testkit.Eventually(q, testkit.Patience, func() bool { return locktest.IsSubscribed(q.Clients[0]) }, "subscribed")
@@ -88,29 +87,26 @@ func TestForceUnlockRWLock(t *testing.T) {
 	s := redistest.Shared(t)
 	c := locktest.Patient(locktest.NewTestClient(t, s))
 	other := locktest.Sibling(t, s, c)
-	for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
-		t.Run(mode, func(t *testing.T) {
-			key := "force " + mode
-			var holds []relock.Hold
-			for _, owner := range []string{"a", "b", "c"} {
-				h := locktest.Take(t, locktest.Owned(owner, relock.NewRWLock(key, c, opts...)).RAcquire)
-				holds = append(holds, h)
-			}
-			writer := locktest.Owned("w", relock.NewRWLock(key, other, append(opts, relock.WithBlock())...))
-			waits := testkit.Async(t, func() error { return writer.Lock(t.Context()) })
-			awaitWaiting(t, c, key, 1)
-			require.NoError(t, other.ForceUnlock(t.Context(), key, "it hangs"))
-			require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
-			locktest.LeaseOf(holds[1]).RenewNow()
-			requireForced(t, testkit.EndedWithin(t, holds[1].Context(), 5*time.Second))
-			require.ErrorIs(t, locktest.Owned("c", relock.NewRWLock(key, c, opts...)).RLock(t.Context()), relock.ErrForced)
-			for _, h := range holds {
-				requireForced(t, h.Unlock(t.Context()))
-			}
-			require.NoError(t, writer.Unlock(t.Context()))
-			require.ErrorIs(t, other.ForceUnlock(t.Context(), key, ""), relock.ErrNotHeld)
-		})
-	}
+	testkit.Each(t, modes, func(t *testing.T, mode string, opts []relock.LockOption) {
+		key := "force " + mode
+		var holds []relock.Hold
+		for _, owner := range []string{"a", "b", "c"} {
+			holds = append(holds, locktest.Take(t, locktest.Owned(owner, relock.NewRWLock(key, c, opts...)).RAcquire))
+		}
+		writer := locktest.Owned("w", relock.NewRWLock(key, other, append(opts, relock.WithBlock())...))
+		waits := testkit.Async(t, func() error { return writer.Lock(t.Context()) })
+		awaitWaiting(t, c, key, 1)
+		require.NoError(t, other.ForceUnlock(t.Context(), key, "it hangs"))
+		require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
+		locktest.LeaseOf(holds[1]).RenewNow()
+		requireForced(t, testkit.EndedWithin(t, holds[1].Context(), 5*time.Second))
+		require.ErrorIs(t, locktest.Owned("c", relock.NewRWLock(key, c, opts...)).RLock(t.Context()), relock.ErrForced)
+		for _, h := range holds {
+			requireForced(t, h.Unlock(t.Context()))
+		}
+		require.NoError(t, writer.Unlock(t.Context()))
+		require.ErrorIs(t, other.ForceUnlock(t.Context(), key, ""), relock.ErrNotHeld)
+	})
 }
 
 // The error of a re-entry into a hold that was ended by force names the force.

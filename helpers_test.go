@@ -72,6 +72,9 @@ func launch(n int) (servers []*redistest.Server, stop func(), err error) {
 	}, err
 }
 
+// modes are the options of the two modes.
+var modes = map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}}
+
 // carried returns the hold of this key in ctx.
 func carried(t testing.TB, ctx context.Context, key string) relock.Hold {
 	t.Helper()

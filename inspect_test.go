@@ -79,28 +79,24 @@ func TestInspectLevelsAndToken(t *testing.T) {
 
 // Inspect returns the waiters in their order.
 func TestInspectWaiters(t *testing.T) {
-	t.Parallel()
-	for _, m := range locktest.QueueModes {
-		t.Run(m.Title(), func(t *testing.T) {
-			t.Parallel()
-			q := locktest.NewQueueBench(t, m, 3)
-			h := q.Take(q.Clients[0])
-			first := q.WaitNext(t.Context(), 0, q.Clients[1])
-			second := q.WaitNext(t.Context(), 1, q.Clients[2])
-			time.Sleep(20 * time.Millisecond) // the least age
-			info := locktest.Inspect(t, q.Clients[0], locktest.QueueKey)
-			require.Equal(t, 2, info.Waiting)
-			require.Len(t, info.Waiters, 2)
-			for i, w := range info.Waiters {
-				require.Equal(t, relock.Waiter{Client: locktest.Engine(q.Clients[i+1]).Identity.ID, Age: w.Age, Kind: info.Kind, Fair: m.Fair}, w)
-				require.GreaterOrEqual(t, w.Age, 20*time.Millisecond)
-				require.Less(t, w.Age, testkit.Patience)
-			}
-			q.Unlock(h)
-			q.Unlock(first.Granted())
-			q.Unlock(second.Granted())
-		})
-	}
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m locktest.QueueMode) {
+		q := locktest.NewQueueBench(t, m, 3)
+		h := q.Take(q.Clients[0])
+		first := q.WaitNext(t.Context(), 0, q.Clients[1])
+		second := q.WaitNext(t.Context(), 1, q.Clients[2])
+		time.Sleep(20 * time.Millisecond) // the least age
+		info := locktest.Inspect(t, q.Clients[0], locktest.QueueKey)
+		require.Equal(t, 2, info.Waiting)
+		require.Len(t, info.Waiters, 2)
+		for i, w := range info.Waiters {
+			require.Equal(t, relock.Waiter{Client: locktest.Engine(q.Clients[i+1]).Identity.ID, Age: w.Age, Kind: info.Kind, Fair: m.Fair}, w)
+			require.GreaterOrEqual(t, w.Age, 20*time.Millisecond)
+			require.Less(t, w.Age, testkit.Patience)
+		}
+		q.Unlock(h)
+		q.Unlock(first.Granted())
+		q.Unlock(second.Granted())
+	})
 }
 
 // A lock that was handed off and not taken is reserved. One that is in its
@@ -131,44 +127,42 @@ func TestInspectRWLock(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.OnShared(t)
 	other := locktest.Sibling(t, s, c)
-	for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
-		t.Run(mode, func(t *testing.T) {
-			key := "rw " + mode
-			mine := locktest.Owned("job:7|x", relock.NewRWLock(key, c, append(opts, relock.WithLabel("l"))...))
-			theirs := locktest.Owned("second", relock.NewRWLock(key, other, opts...))
-			require.NoError(t, mine.Lock(t.Context()))
-			require.NoError(t, mine.RLock(t.Context()))
-			info := locktest.Inspect(t, other, key)
-			require.Greater(t, info.Remaining, 25*time.Second)
-			require.WithinDuration(t, time.Now(), info.Holder.Since, 10*time.Second)
-			writer := written(t, c, relock.Holder{Label: "l", Owner: "job:7|x", Count: 2}, info.Holder.Since)
-			require.Equal(t, relock.Info{
-				Key: key, State: relock.StateHeld, Kind: "read/write", Fair: mode == "fair", Holder: &writer, Remaining: info.Remaining,
-			}, info)
+	testkit.Each(t, modes, func(t *testing.T, mode string, opts []relock.LockOption) {
+		key := "rw " + mode
+		mine := locktest.Owned("job:7|x", relock.NewRWLock(key, c, append(opts, relock.WithLabel("l"))...))
+		theirs := locktest.Owned("second", relock.NewRWLock(key, other, opts...))
+		require.NoError(t, mine.Lock(t.Context()))
+		require.NoError(t, mine.RLock(t.Context()))
+		info := locktest.Inspect(t, other, key)
+		require.Greater(t, info.Remaining, 25*time.Second)
+		require.WithinDuration(t, time.Now(), info.Holder.Since, 10*time.Second)
+		writer := written(t, c, relock.Holder{Label: "l", Owner: "job:7|x", Count: 2}, info.Holder.Since)
+		require.Equal(t, relock.Info{
+			Key: key, State: relock.StateHeld, Kind: "read/write", Fair: mode == "fair", Holder: &writer, Remaining: info.Remaining,
+		}, info)
 
-			ctx, cancel := context.WithCancel(t.Context())
-			waits := testkit.Async(t, func() error { return relock.NewRWLock(key, other, append(opts, relock.WithBlock())...).Lock(ctx) })
-			awaitWaiting(t, c, key, 1)
-			w := locktest.Inspect(t, c, key).Waiters[0]
-			require.Equal(t, relock.Waiter{locktest.Engine(other).Identity.ID, w.Age, "read/write", mode == "fair"}, w)
-			locktest.AwaitSubscribed(t, s, locktest.KeyOf(c, key), other) // by the poll after its subscription: a late one would enqueue again
-			cancel()
-			require.ErrorIs(t, testkit.ResultWithin(t, waits, testkit.Patience), context.Canceled)
-			awaitWaiting(t, c, key, 0)
+		ctx, cancel := context.WithCancel(t.Context())
+		waits := testkit.Async(t, func() error { return relock.NewRWLock(key, other, append(opts, relock.WithBlock())...).Lock(ctx) })
+		awaitWaiting(t, c, key, 1)
+		w := locktest.Inspect(t, c, key).Waiters[0]
+		require.Equal(t, relock.Waiter{locktest.Engine(other).Identity.ID, w.Age, "read/write", mode == "fair"}, w)
+		locktest.AwaitSubscribed(t, s, locktest.KeyOf(c, key), other) // by the poll after its subscription: a late one would enqueue again
+		cancel()
+		require.ErrorIs(t, testkit.ResultWithin(t, waits, testkit.Patience), context.Canceled)
+		awaitWaiting(t, c, key, 0)
 
-			require.NoError(t, mine.Unlock(t.Context()))
-			require.NoError(t, theirs.RLock(t.Context()))
-			info = locktest.Inspect(t, other, key)
-			require.Nil(t, info.Holder)
-			require.Len(t, info.Readers, 2)
-			owners := map[string]int{info.Readers[0].Owner: info.Readers[0].Count, info.Readers[1].Owner: info.Readers[1].Count}
-			require.Equal(t, map[string]int{"job:7|x": 1, "second": 1}, owners)
-			require.Equal(t, []string{key}, list(t, c, key))
-			require.NoError(t, mine.RUnlock(t.Context()))
-			require.NoError(t, theirs.RUnlock(t.Context()))
-			require.Equal(t, relock.Info{Key: key, State: relock.StateFree}, locktest.Inspect(t, other, key))
-		})
-	}
+		require.NoError(t, mine.Unlock(t.Context()))
+		require.NoError(t, theirs.RLock(t.Context()))
+		info = locktest.Inspect(t, other, key)
+		require.Nil(t, info.Holder)
+		require.Len(t, info.Readers, 2)
+		owners := map[string]int{info.Readers[0].Owner: info.Readers[0].Count, info.Readers[1].Owner: info.Readers[1].Count}
+		require.Equal(t, map[string]int{"job:7|x": 1, "second": 1}, owners)
+		require.Equal(t, []string{key}, list(t, c, key))
+		require.NoError(t, mine.RUnlock(t.Context()))
+		require.NoError(t, theirs.RUnlock(t.Context()))
+		require.Equal(t, relock.Info{Key: key, State: relock.StateFree}, locktest.Inspect(t, other, key))
+	})
 }
 
 func awaitWaiting(t testing.TB, c *relock.Client, key string, n int) {

@@ -110,7 +110,7 @@ func TestKeyConflict(t *testing.T) {
 				if kind == name || kind == "MultiLock" { // its own kind is held
 					continue
 				}
-				for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
+				for mode, opts := range modes {
 					for call, f := range acquiringCalls(newLock(name, other, opts...)) {
 						require.ErrorIs(t, locktest.RequireAtOnce(t, f), relock.ErrKeyConflict, "%s %s %s", mode, kind, call)
 					}

@@ -179,9 +179,7 @@ func TestAddressMistakes(t *testing.T) {
 	for _, tt := range []struct{ network, address string }{
 		{"tcp", "localhost:1"}, {"tcp", "localhost:65535"}, {"tcp4", "127.0.0.1:6379"}, {"tcp6", "[::1]:6379"}, {"tcp", ":6379"}, {"unix", "redis.sock"},
 	} {
-		c, err := relock.NewClient(tt.network, tt.address, "")
-		require.NoError(t, err)
-		require.NoError(t, c.Close())
+		locktest.CloseLater(t)(relock.NewClient(tt.network, tt.address, ""))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // What a user's pool does itself cannot be set beside it.
@@ -26,10 +27,8 @@ func TestPoolOptionsBesideAPool(t *testing.T) {
 		requireMistakes(t, second(relock.NewClientPool(undialled(), opt)), "new client", name, "pool")
 	}
 	var log locktest.LogBuffer
-	c, err := relock.NewClientPool(undialled(), relock.WithCommandTimeout(time.Second), relock.WithKeyPrefix("p:"), log.Option(),
-		relock.WithBlock(), relock.WithExpiry(time.Second))
-	require.NoError(t, err)
-	require.NoError(t, c.Close())
+	locktest.CloseLater(t)(relock.NewClientPool(undialled(), relock.WithCommandTimeout(time.Second), relock.WithKeyPrefix("p:"), log.Option(),
+		relock.WithBlock(), relock.WithExpiry(time.Second)))
 }
 
 func settingsOf(t testing.TB, c *relock.Client, opts ...relock.LockOption) lockspec.Spec {
@@ -72,10 +71,11 @@ func TestLockOptionBeatsDefault(t *testing.T) {
 		Kind: lockspec.Reentrant, Block: true, BlockTimeout: time.Second, Poll: 40 * time.Millisecond, Lease: 8 * time.Second, MaxHold: time.Minute, MinHold: time.Second,
 		Label: "default%20label", Fencing: true, QueueLimit: 7, Replicas: 2, ReplicaTimeout: time.Second,
 	}
-	for name, tt := range map[string]struct {
+	type changed struct {
 		opt relock.LockOption
 		set func(*lockspec.Spec)
-	}{
+	}
+	testkit.Each(t, map[string]changed{
 		"nothing":          {relock.WithFencing(), func(*lockspec.Spec) {}}, // as before
 		"WithBlockTimeout": {relock.WithBlockTimeout(2 * time.Second), func(s *lockspec.Spec) { s.BlockTimeout = 2 * time.Second }},
 		"WithBlock":        {relock.WithBlock(), func(s *lockspec.Spec) { s.BlockTimeout = 0 }}, // until ctx is cancelled
@@ -90,13 +90,11 @@ func TestLockOptionBeatsDefault(t *testing.T) {
 		"a lease that is short for the default poll interval": {relock.WithExpiry(100 * time.Millisecond), func(s *lockspec.Spec) {
 			s.Lease, s.Poll, s.ReplicaTimeout = 100*time.Millisecond, 25*time.Millisecond, 25*time.Millisecond
 		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			want := base
-			tt.set(&want)
-			require.Equal(t, want, settingsOf(t, c, tt.opt))
-		})
-	}
+	}, func(t *testing.T, _ string, tt changed) {
+		want := base
+		tt.set(&want)
+		require.Equal(t, want, settingsOf(t, c, tt.opt))
+	})
 	require.Equal(t, "b", settingsOf(t, c, relock.WithLabel("a"), relock.WithLabel("b")).Label, "the last one")
 	s := settingsOf(t, locktest.Unconnected(t, relock.WithWatchdog(3*time.Second)), relock.WithExpiry(2*time.Second))
 	require.Equal(t, 2*time.Second, s.Lease)
@@ -128,10 +126,11 @@ func TestOptionsThatContradict(t *testing.T) {
 
 func TestURL(t *testing.T) {
 	t.Parallel()
-	for rawURL, tt := range map[string]struct {
+	type meaning struct {
 		password string
 		want     driver.Config
-	}{
+	}
+	testkit.Each(t, map[string]meaning{
 		"redis://localhost":   {"", driver.Config{Network: "tcp", Address: "localhost:6379"}},
 		"redis://":            {"", driver.Config{Network: "tcp", Address: "localhost:6379"}},
 		"redis://:7000":       {"", driver.Config{Network: "tcp", Address: "localhost:7000"}},
@@ -148,17 +147,12 @@ func TestURL(t *testing.T) {
 		"unix:///run/redis.sock":            {"", driver.Config{Network: "unix", Address: "/run/redis.sock"}},
 		"unix:///run/redis.sock?db=9":       {"", driver.Config{Network: "unix", Address: "/run/redis.sock", Database: 9}},
 		"unix://me:pw@/run/redis%20it.sock": {"pw", driver.Config{Network: "unix", Address: "/run/redis it.sock", Username: "me"}},
-	} {
-		t.Run(rawURL, func(t *testing.T) {
-			c, err := relock.NewClientURL(rawURL)
-			require.NoError(t, err)
-			defer func() { require.NoError(t, c.Close()) }()
-			got := *locktest.Config(c)
-			require.Equal(t, tt.password, *got.Password)
-			got.Password, got.MaxIdle, got.IdleTimeout, got.DialTimeout, got.CommandTimeout = nil, 0, 0, 0, 0
-			require.Equal(t, tt.want, got)
-		})
-	}
+	}, func(t *testing.T, rawURL string, tt meaning) {
+		got := *locktest.Config(locktest.CloseLater(t)(relock.NewClientURL(rawURL)))
+		require.Equal(t, tt.password, *got.Password)
+		got.Password, got.MaxIdle, got.IdleTimeout, got.DialTimeout, got.CommandTimeout = nil, 0, 0, 0, 0
+		require.Equal(t, tt.want, got)
+	})
 }
 
 func TestURLMistakes(t *testing.T) {

@@ -81,8 +81,6 @@ func (o *outcome) failedUnlock(err error) error {
 // silence is the command timeout if there is no answer.
 const silence = time.Second
 
-var errMine = errors.New("mine")
-
 // row is a line of the table of outcomes in doc.go: what is called, and what
 // its error matches and does not match. If both are empty, there is no error.
 type row struct {
@@ -116,26 +114,26 @@ var outcomes = map[string]row{
 	}, relock.ErrLockAcquiredByOthers).butNot(context.DeadlineExceeded).retryable(),
 	"Lock/held by others until the deadline": fails(func(o *outcome) error {
 		require.NoError(o, o.other.Lock(o.Context()))
-		ctx, cancel := context.WithTimeoutCause(o.Context(), time.Second, errMine)
+		ctx, cancel := context.WithTimeoutCause(o.Context(), time.Second, locktest.ErrMine)
 		defer cancel()
 		return o.newLock(relock.WithBlock()).Lock(ctx)
-	}, context.DeadlineExceeded, errMine, relock.ErrLockAcquiredByOthers),
+	}, context.DeadlineExceeded, locktest.ErrMine, relock.ErrLockAcquiredByOthers),
 	"Lock/held by others until the context is cancelled": fails(func(o *outcome) error {
 		ctx, cancel := context.WithCancelCause(o.Context())
-		time.AfterFunc(50*time.Millisecond, func() { cancel(errMine) })
+		time.AfterFunc(50*time.Millisecond, func() { cancel(locktest.ErrMine) })
 		return o.heldElsewhere(func() error { return o.newLock(relock.WithBlock()).Lock(ctx) })
-	}, context.Canceled, errMine),
+	}, context.Canceled, locktest.ErrMine),
 	"Lock/the context was cancelled before": fails(func(o *outcome) error {
 		ctx, cancel := context.WithCancelCause(o.Context())
-		cancel(errMine)
+		cancel(locktest.ErrMine)
 		count := func() int64 { return o.s.Info(o, "stats", "total_commands_processed") }
 		before := count()
 		for call, f := range acquiringCalls(o.newLock(relock.WithBlock())) {
-			require.ErrorIs(o, f(ctx), errMine, call)
+			require.ErrorIs(o, f(ctx), locktest.ErrMine, call)
 		}
 		require.LessOrEqual(o, count()-before, int64(1), "the counting itself")
 		return o.l.Lock(ctx)
-	}, context.Canceled, errMine).butNot(relock.ErrLockAcquiredByOthers),
+	}, context.Canceled, locktest.ErrMine).butNot(relock.ErrLockAcquiredByOthers),
 	"Lock/the server is down": fails(func(o *outcome) error {
 		o.s.Kill(o)
 		return o.lock()
@@ -194,17 +192,17 @@ var outcomes = map[string]row{
 	}, relock.ErrClosed).butNot(relock.ErrLockLost),
 
 	"Do/fn's own error": fails(func(o *outcome) error {
-		return o.l.Do(o.Context(), func(context.Context) error { return errMine })
-	}, errMine).butNot(relock.ErrLockLost),
+		return o.l.Do(o.Context(), func(context.Context) error { return locktest.ErrMine })
+	}, locktest.ErrMine).butNot(relock.ErrLockLost),
 	"Do/lost before the end": fails(func(o *outcome) error {
-		return o.l.Do(o.Context(), func(context.Context) error { o.s.Do(o, "FLUSHALL"); return errMine })
-	}, errMine, relock.ErrLockLost),
+		return o.l.Do(o.Context(), func(context.Context) error { o.s.Do(o, "FLUSHALL"); return locktest.ErrMine })
+	}, locktest.ErrMine, relock.ErrLockLost),
 	"Do/found lost by the release": fails(func(o *outcome) error {
 		return o.failedUnlock(o.l.Do(o.Context(), func(context.Context) error { o.s.Do(o, "FLUSHALL"); return nil }))
 	}, relock.ErrLockLost),
 	"Do/expired": fails(func(o *outcome) error {
-		return o.doExpired(func(relock.Hold) error { return errMine })
-	}, errMine, relock.ErrLockLost),
+		return o.doExpired(func(relock.Hold) error { return locktest.ErrMine })
+	}, locktest.ErrMine, relock.ErrLockLost),
 	"Do/expired, and unlocked by fn": fails(func(o *outcome) error {
 		return o.failedUnlock(o.doExpired(func(h relock.Hold) error {
 			require.ErrorIs(o, h.Unlock(o.Context()), relock.ErrLockLost)
@@ -222,16 +220,16 @@ var outcomes = map[string]row{
 		return o.l.Do(o.Context(), func(ctx context.Context) error {
 			o.close()
 			require.ErrorIs(o, context.Cause(ctx), relock.ErrClosed)
-			return errMine
+			return locktest.ErrMine
 		})
-	}, errMine, relock.ErrClosed).butNot(relock.ErrLockLost),
+	}, locktest.ErrMine, relock.ErrClosed).butNot(relock.ErrLockLost),
 	"Do/closed, and unlocked by fn": fails(func(o *outcome) error {
 		return o.l.Do(o.Context(), func(ctx context.Context) error {
 			o.close()
 			require.ErrorIs(o, carried(o, ctx, "k").Unlock(ctx), relock.ErrClosed)
-			return errMine
+			return locktest.ErrMine
 		})
-	}, errMine, relock.ErrClosed).butNot(relock.ErrLockLost),
+	}, locktest.ErrMine, relock.ErrClosed).butNot(relock.ErrLockLost),
 	"Do/not confirmed": row{call: func(o *outcome) error {
 		defer o.s.Resume(o)
 		err := o.l.Do(o.Context(), func(context.Context) error { o.s.Pause(o); return nil })
@@ -266,7 +264,7 @@ func TestOutcomes(t *testing.T) {
 					require.NotErrorIs(t, err, reason)
 				}
 				var e *relock.Error
-				require.True(t, errors.Is(err, errMine) || errors.As(err, &e), "%T", err)
+				require.True(t, errors.Is(err, locktest.ErrMine) || errors.As(err, &e), "%T", err)
 			})
 		}
 	}

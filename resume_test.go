@@ -15,15 +15,12 @@ import (
 
 // A token is used once, however many try.
 func TestResumeOnce(t *testing.T) {
-	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
-		a := locktest.NewTestClient(t, s)
-		h := acquired(t, newLock(a))
-		token, err := relock.Detach(t.Context(), h, time.Minute)
-		require.NoError(t, err)
+	eachDetachable(t, func(t *detaching) {
+		token := detached(t, t.take(t.a), time.Minute)
 		var won atomic.Int32
 		var group sync.WaitGroup
 		for range 8 {
-			c := locktest.Sibling(t, s, a)
+			c := locktest.Sibling(t, t.s, t.a)
 			group.Go(func() {
 				if h, err := c.Resume(t.Context(), token); err == nil {
 					won.Add(1)
@@ -40,19 +37,13 @@ func TestResumeOnce(t *testing.T) {
 
 // The minimum hold goes on, by the server's clock.
 func TestMinimumHoldTravels(t *testing.T) {
-	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
-		a := locktest.NewTestClient(t, s)
+	eachDetachable(t, func(t *detaching) {
 		start := time.Now()
-		h := acquired(t, newLock(a, relock.WithMinHold(10*time.Second)))
-		token, err := relock.Detach(t.Context(), h, 20*time.Millisecond)
-		require.NoError(t, err)
-		require.Greater(t, locktest.PTTL(t, s, a, "k"), 9*time.Second, "longer than the token was asked for")
-		s.Do(t, "PEXPIRE", locktest.KeyOf(a, "k"), 6000) // as if 4 s had passed
-		b := locktest.Sibling(t, s, a)
-		resumed, err := b.Resume(t.Context(), token, relock.WithExpiry(time.Minute))
-		require.NoError(t, err)
-		require.NoError(t, resumed.Unlock(t.Context()))
-		info := locktest.Inspect(t, b, "k")
+		token := detached(t, t.take(t.a, relock.WithMinHold(10*time.Second)), 20*time.Millisecond)
+		require.Greater(t, locktest.PTTL(t, t.s, t.a, "k"), 9*time.Second, "longer than the token was asked for")
+		t.s.Do(t, "PEXPIRE", locktest.KeyOf(t.a, "k"), 6000) // as if 4 s had passed
+		require.NoError(t, resumed(t, t.b, token, relock.WithExpiry(time.Minute)).Unlock(t.Context()))
+		info := locktest.Inspect(t, t.b, "k")
 		require.Equal(t, relock.StateKept, info.State)
 		require.Less(t, info.Remaining, 6*time.Second)
 		require.Greater(t, info.Remaining, 6*time.Second-time.Since(start)-100*time.Millisecond)
@@ -61,15 +52,11 @@ func TestMinimumHoldTravels(t *testing.T) {
 
 // A minimum hold that is over keeps nothing.
 func TestMinimumHoldIsOverAtResume(t *testing.T) {
-	eachDetachable(t, func(t *testing.T, s *redistest.Server, newLock func(*relock.Client, ...relock.LockOption) locktest.AnyLock) {
-		a := locktest.NewTestClient(t, s)
-		token, err := relock.Detach(t.Context(), acquired(t, newLock(a, relock.WithMinHold(time.Second))), 10*time.Second)
-		require.NoError(t, err)
-		s.Do(t, "PEXPIRE", locktest.KeyOf(a, "k"), 9000)
-		resumed, err := a.Resume(t.Context(), token)
-		require.NoError(t, err)
-		require.NoError(t, resumed.Unlock(t.Context()))
-		locktest.RequireFree(t, s, a, "k")
+	eachDetachable(t, func(t *detaching) {
+		token := detached(t, t.take(t.a, relock.WithMinHold(time.Second)), 10*time.Second)
+		t.s.Do(t, "PEXPIRE", locktest.KeyOf(t.a, "k"), 9000)
+		require.NoError(t, resumed(t, t.a, token).Unlock(t.Context()))
+		locktest.RequireFree(t, t.s, t.a, "k")
 	})
 }
 
@@ -77,8 +64,7 @@ func TestMinimumHoldIsOverAtResume(t *testing.T) {
 func TestResumedReentrantLock(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t))
-	token, err := relock.Detach(t.Context(), acquired(t, relock.NewReentrantLock("k", c)), time.Minute)
-	require.NoError(t, err)
+	token := detached(t, locktest.Take(t, relock.NewReentrantLock("k", c).Acquire), time.Minute)
 	require.Equal(t, "detached", locktest.Inspect(t, c, "k").Holder.Owner)
 	ctx := relock.ContextWithOwner(t.Context(), "worker")
 	h, err := c.Resume(ctx, token)
@@ -87,15 +73,14 @@ func TestResumedReentrantLock(t *testing.T) {
 	require.NoError(t, lock.TryLock(ctx))
 	require.Equal(t, 2, lock.HoldCount(ctx))
 	require.Equal(t, "worker", locktest.Inspect(t, c, "k").Holder.Owner)
-	_, err = relock.Detach(t.Context(), h, time.Minute)
-	require.ErrorIs(t, err, relock.ErrInvalid, "it has two levels")
+	require.ErrorIs(t, second(relock.Detach(t.Context(), h, time.Minute)), relock.ErrInvalid, "it has two levels")
 	require.NoError(t, lock.Unlock(ctx))
 	require.NoError(t, h.Unlock(ctx))
 	require.NoError(t, lock.TryLock(t.Context()))
 	require.NoError(t, lock.Unlock(t.Context()))
 
 	// An owner with a lost hold has to unlock that first.
-	lost := acquired(t, relock.NewReentrantLock("k", c, relock.WithMaxHold(200*time.Millisecond)))
+	lost := locktest.Take(t, relock.NewReentrantLock("k", c, relock.WithMaxHold(200*time.Millisecond)).Acquire)
 	<-lost.Context().Done()
 	other := relock.ContextWithOwner(t.Context(), "other")
 	h, err = relock.NewReentrantLock("k", c, relock.WithBlock()).Acquire(other)
@@ -106,16 +91,13 @@ func TestResumedReentrantLock(t *testing.T) {
 	require.ErrorIs(t, err, relock.ErrInvalid)
 	require.NotErrorIs(t, err, relock.ErrLockLost, "the token is good")
 	require.ErrorIs(t, lost.Unlock(t.Context()), relock.ErrMaxHold)
-	h, err = c.Resume(t.Context(), token)
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
+	require.NoError(t, resumed(t, c, token).Unlock(t.Context()))
 }
 
 func TestResumeRefuses(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t), relock.WithFencing())
-	token, err := relock.Detach(t.Context(), acquired(t, relock.NewRedisLock("k", c)), time.Minute)
-	require.NoError(t, err)
+	token := detached(t, locktest.Take(t, relock.NewRedisLock("k", c).Acquire), time.Minute)
 	for name, tt := range map[string]struct {
 		token string
 		opt   relock.LockOption
@@ -137,11 +119,7 @@ func TestResumeRefuses(t *testing.T) {
 		})
 	}
 	var none *relock.Client
-	_, err = none.Resume(t.Context(), token)
-	require.ErrorIs(t, err, relock.ErrInvalid)
-	_, err = c.Resume(nil, token) //nolint:staticcheck // that is what is tested
-	require.ErrorIs(t, err, relock.ErrInvalid)
-	h, err := c.Resume(t.Context(), token)
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(t.Context()))
+	require.ErrorIs(t, second(none.Resume(t.Context(), token)), relock.ErrInvalid)
+	require.ErrorIs(t, second(c.Resume(nil, token)), relock.ErrInvalid) //nolint:staticcheck // that is what is tested
+	require.NoError(t, resumed(t, c, token).Unlock(t.Context()))
 }

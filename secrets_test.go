@@ -31,10 +31,7 @@ const secret = "hunter2"
 func secretive(t *testing.T, s *redistest.Server, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
 	s.Do(t, "ACL", "SETUSER", "app", "on", ">"+secret, "~*", "&*", "+@all")
-	c, err := relock.NewClient(s.Network, s.Address, secret, append(opts, relock.WithUsername("app"))...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	return locktest.CloseLater(t)(relock.NewClient(s.Network, s.Address, secret, append(opts, relock.WithUsername("app"))...))
 }
 
 // Errors and logs show no hold id, client id, password, value or argument, also

@@ -15,6 +15,7 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 func TestSentinelMistakes(t *testing.T) {
@@ -52,7 +53,7 @@ func TestSentinelOptionsWithoutSentinels(t *testing.T) {
 
 func TestSentinelURLMistakes(t *testing.T) {
 	t.Parallel()
-	for rawURL, want := range map[string]string{
+	testkit.Each(t, map[string]string{
 		"redis+sentinel://h1,h2":                     "master",
 		"redis+sentinel://h1/":                       "master",
 		"redis+sentinel://h1/%zz":                    "master",
@@ -74,18 +75,21 @@ func TestSentinelURLMistakes(t *testing.T) {
 		"redis+sentinel://me:hunter2@h1/m#hunter2":   "URL",
 		"redis+sentinel://me:hunter2,x@h1:99999/m":   "sentinels[0]",
 		"rediss+sentinel://me:hunter2@h1/m?hunter2@": "parameter",
-	} {
-		t.Run(rawURL, func(t *testing.T) {
-			c, err := relock.NewClientURL(rawURL)
-			if want == "" {
-				require.NoError(t, err)
-				require.NoError(t, c.Close())
-				return
-			}
-			requireMistakes(t, err, "new client", want)
-			require.NotContains(t, err.Error(), "hunter2")
-		})
+	}, requireURL)
+}
+
+// requireURL checks what is wrong with a URL, or that nothing is. No error has
+// the password.
+func requireURL(t *testing.T, rawURL, wrong string) {
+	t.Helper()
+	c, err := relock.NewClientURL(rawURL)
+	if wrong == "" {
+		require.NoError(t, err, rawURL)
+		require.NoError(t, c.Close())
+		return
 	}
+	requireMistakes(t, err, "new client", wrong)
+	require.NotContains(t, err.Error(), secret)
 }
 
 // A URL of sentinels connects to the master, with user, password and database.
@@ -99,11 +103,9 @@ func TestSentinelURLConnects(t *testing.T) {
 		"REDIS+Sentinel://app:p%2Cw%2F%40@" + hosts + "/%6Frders/3",
 		"redis+sentinel://" + hosts + "/orders?db=3",
 	} {
-		c, err := relock.NewClientURL(rawURL)
-		require.NoError(t, err)
+		c := locktest.CloseLater(t)(relock.NewClientURL(rawURL))
 		require.NoError(t, c.Ping(t.Context()))
 		require.NoError(t, relock.NewRedisLock(fmt.Sprint("k", i), c).Lock(t.Context()))
-		require.NoError(t, c.Close())
 	}
 	require.Contains(t, string(s.Servers[0].Do(t, "INFO", "keyspace").([]byte)), "db3:keys=2")
 }
@@ -111,7 +113,6 @@ func TestSentinelURLConnects(t *testing.T) {
 // Neither a client nor an error shows a password, if it is right or wrong.
 func TestSentinelHidesSecrets(t *testing.T) {
 	t.Parallel()
-	const secret = "hunter2"
 	s := redistest.StartSentinels(t, 20*time.Second)
 	for _, c := range []*relock.Client{
 		locktest.SentinelClient(t, s, relock.WithSentinelLogin("watch", secret)),
@@ -179,14 +180,7 @@ func TestClusterMistakes(t *testing.T) {
 			"me:hunter2@h1#hunter2": "URL",
 			"me:hunter2,x@h1:99999": "addresses[0]",
 		} {
-			c, err := relock.NewClientURL(scheme + "+cluster://" + rest)
-			if want == "" {
-				require.NoError(t, err, rest)
-				require.NoError(t, c.Close())
-				continue
-			}
-			requireMistakes(t, err, "new client", want)
-			require.NotContains(t, err.Error(), "hunter2")
+			requireURL(t, scheme+"+cluster://"+rest, want)
 		}
 	}
 	for _, rawURL := range []string{"redis+cluster:h1", "redis+clusters://h1", "http+cluster://h1", "valkey+unix://h1", "valkeyss://h1", "redis+cluster"} {
@@ -199,15 +193,10 @@ func TestValkeyURLs(t *testing.T) {
 	t.Parallel()
 	for _, names := range [][2]string{{"redis", "valkey"}, {"rediss", "valkeys"}} {
 		for _, rest := range []string{"://me:p@h:1/3", "+sentinel://me:p@h:1,h2/m/3", "+cluster://me:p@h:1,h2"} {
-			a, err := relock.NewClientURL(names[0] + rest)
-			require.NoError(t, err)
-			b, err := relock.NewClientURL(names[1] + rest)
-			require.NoError(t, err)
-			left, right := *locktest.Config(a), *locktest.Config(b)
-			require.Equal(t, left, right)
-			require.Equal(t, names[0] == "rediss", left.UseTLS)
-			require.NoError(t, a.Close())
-			require.NoError(t, b.Close())
+			a := *locktest.Config(locktest.CloseLater(t)(relock.NewClientURL(names[0] + rest)))
+			b := *locktest.Config(locktest.CloseLater(t)(relock.NewClientURL(names[1] + rest)))
+			require.Equal(t, a, b)
+			require.Equal(t, names[0] == "rediss", a.UseTLS)
 		}
 	}
 }
@@ -221,17 +210,14 @@ func TestClusterURLConnects(t *testing.T) {
 	for i, rawURL := range []string{
 		"redis+cluster://" + s.Servers[0].Address, "valkey+cluster://app:p%2Cw%2F%40@" + s.Servers[1].Address + ",h:1", "Redis+Cluster://" + s.Servers[1].Address + "/0",
 	} {
-		c, err := relock.NewClientURL(rawURL)
-		require.NoError(t, err)
+		c := locktest.CloseLater(t)(relock.NewClientURL(rawURL))
 		require.NoError(t, c.Ping(t.Context()))
 		for j := range 10 {
-			h, err := relock.NewRedisLock(fmt.Sprint("k", i, j), c).Acquire(t.Context())
-			require.NoError(t, err)
+			h := locktest.Take(t, relock.NewRedisLock(fmt.Sprint("k", i, j), c).Acquire)
 			key := "relock:{" + h.Key() + "}"
 			require.EqualValues(t, 1, s.MasterOf(t, key).Do(t, "EXISTS", key))
 			require.NoError(t, h.Unlock(t.Context()))
 		}
-		require.NoError(t, c.Close())
 	}
 }
 
@@ -243,12 +229,9 @@ func TestPingOfAServerInACluster(t *testing.T) {
 	s := redistest.StartCluster(t, 2, 0)
 	one := redistest.StartCluster(t, 1, 0).Servers[0]
 	var log strings.Builder
-	client := func(s *redistest.Server, opts ...relock.ClientOption) *relock.Client {
-		opts = append(opts, relock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-		c, err := relock.NewClient("tcp", s.Address, "", opts...)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, c.Close()) })
-		return c
+	logger := relock.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
+	client := func(s *redistest.Server) *relock.Client {
+		return locktest.CloseLater(t)(relock.NewClient("tcp", s.Address, "", logger))
 	}
 	c := client(s.Servers[0])
 	for range 2 {

@@ -145,10 +145,9 @@ func TestCloseCountsAMinimumHold(t *testing.T) {
 // is over.
 func TestRemaining(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"plain", "reentrant", "read", "several"} {
+	for _, kind := range oneKeyKinds {
 		c := locktest.NewTestClient(t, redistest.Shared(t))
-		h, err := acquirerOf(kind, c, relock.WithExpiry(10*time.Second))(t.Context())
-		require.NoError(t, err)
+		h := locktest.Take(t, acquirerOf(kind, c, relock.WithExpiry(10*time.Second)))
 		before := time.Until(h.ValidUntil())
 		got := h.Remaining()
 		require.LessOrEqual(t, got, before)
@@ -158,7 +157,7 @@ func TestRemaining(t *testing.T) {
 		require.NoError(t, h.Unlock(t.Context()))
 		require.Zero(t, h.Remaining())
 
-		h, err = acquirerOf(kind, c, relock.WithExpiry(50*time.Millisecond))(t.Context())
+		h, err := acquirerOf(kind, c, relock.WithExpiry(50*time.Millisecond))(t.Context())
 		if relock.OutcomeOf(err) == relock.OutcomeUnavailable {
 			continue // the grant came too late, on a busy machine
 		}
@@ -175,40 +174,32 @@ func TestForgottenHoldIsLogged(t *testing.T) {
 	t.Parallel()
 	const length = 30 * time.Second
 	type aged struct {
-		newLock locktest.NewLock
-		opt     relock.LockOption
-		age     time.Duration
-		lines   int
+		kind  string
+		opt   relock.LockOption
+		age   time.Duration
+		lines int
 	}
-	plain, reentrant, none := locktest.Kinds["RedisLock"], locktest.Kinds["ReentrantLock"], relock.WithLabel("")
-	several := func(_ string, c *relock.Client, o ...relock.LockOption) locktest.AnyLock {
-		return relock.NewMultiLock([]string{"a", "b"}, c, o...)
-	}
+	maximum, none := relock.WithMaxHold(time.Hour), relock.WithLabel("")
 	testkit.Each(t, map[string]aged{
-		"old":                     {plain, none, 101 * length, 1},
-		"old, reentrant":          {reentrant, none, 101 * length, 1},
-		"old, several":            {several, none, 101 * length, 1},
-		"younger":                 {plain, none, 99 * length, 0},
-		"with a maximum":          {plain, relock.WithMaxHold(time.Hour), 101 * length, 0},
-		"several, with a maximum": {several, relock.WithMaxHold(time.Hour), 101 * length, 0},
+		"old":                     {"RedisLock", none, 101 * length, 1},
+		"old, reentrant":          {"ReentrantLock", none, 101 * length, 1},
+		"old, several":            {"MultiLock", none, 101 * length, 1},
+		"younger":                 {"RedisLock", none, 99 * length, 0},
+		"with a maximum":          {"RedisLock", maximum, 101 * length, 0},
+		"several, with a maximum": {"MultiLock", maximum, 101 * length, 0},
 	}, func(t *testing.T, _ string, tt aged) {
 		var log locktest.LogBuffer
 		c := locktest.NewTestClient(t, redistest.Shared(t), log.Option(), relock.WithWatchdog(length))
-		h := locktest.Take(t, tt.newLock("k", c, tt.opt).Acquire)
+		h := locktest.Take(t, locktest.AllKinds[tt.kind]("k", c, tt.opt).Acquire)
 		leases := []*lease.Lease{locktest.LeaseOf(h)}
-		if h.Key() != "k" {
+		if tt.kind == "MultiLock" {
 			leases = nil
-			for _, one := range locktest.Level(h).Members() {
+			for _, one := range locktest.MembersOf(h) {
 				leases = append(leases, one.Lease())
 			}
 		}
 		for range 3 {
-			before := c.Stats().Renewals
-			for _, l := range leases {
-				l.Set(func(s *lease.State) { s.Granted = time.Now().Add(-tt.age) })
-				l.RenewNow()
-			}
-			testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Renewals >= before+int64(len(leases)) }, "renewed")
+			renewAged(t, c, tt.age, leases...)
 		}
 		require.NoError(t, h.Unlock(t.Context()))
 		require.Equal(t, tt.lines, strings.Count(log.String(), "held for very long without WithMaxHold"), log.String())
@@ -216,6 +207,17 @@ func TestForgottenHoldIsLogged(t *testing.T) {
 			require.Contains(t, log.String(), "held=50m30s")
 		}
 	})
+}
+
+// renewAged makes leases look that old, and waits for a renewal of each.
+func renewAged(t testing.TB, c *relock.Client, age time.Duration, leases ...*lease.Lease) {
+	t.Helper()
+	before := c.Stats().Renewals
+	for _, l := range leases {
+		l.Set(func(s *lease.State) { s.Granted = time.Now().Add(-age) })
+		l.RenewNow()
+	}
+	testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Renewals >= before+int64(len(leases)) }, "renewed")
 }
 
 // A level without a maximum hold is found on an old lease that had only levels
@@ -226,17 +228,10 @@ func TestForgottenLevelIsLogged(t *testing.T) {
 	var log locktest.LogBuffer
 	c := locktest.NewTestClient(t, redistest.Shared(t), log.Option(), relock.WithWatchdog(length))
 	outer := locktest.Take(t, relock.NewReentrantLock("k", c, relock.WithMaxHold(time.Hour)).Acquire)
-	l := locktest.LeaseOf(outer)
-	renew := func() {
-		before := c.Stats().Renewals
-		l.Set(func(s *lease.State) { s.Granted = time.Now().Add(-101 * length) })
-		l.RenewNow()
-		testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Renewals > before }, "renewed")
-	}
-	renew()
+	renewAged(t, c, 101*length, locktest.LeaseOf(outer))
 	inner, err := relock.NewReentrantLock("k", c).Acquire(outer.Context())
 	require.NoError(t, err)
-	renew()
+	renewAged(t, c, 101*length, locktest.LeaseOf(outer))
 	require.NoError(t, inner.Unlock(t.Context()))
 	require.NoError(t, outer.Unlock(t.Context()))
 	require.Equal(t, 1, strings.Count(log.String(), "held for very long without WithMaxHold"), log.String())

@@ -61,8 +61,8 @@ func TestHandOffsWhileMastersDie(t *testing.T) {
 		}
 		l.Stop()
 		l.RequireNoOverlap()
-		require.Less(t, l.AfterCopy()[pick(18, 0)], pick(300*time.Millisecond, time.Second))
-		require.Less(t, l.AfterNamed()[pick(10, 0)], pick(300*time.Millisecond, time.Second))
+		require.Less(t, l.AfterCopy[pick(18, 0)], pick(300*time.Millisecond, time.Second))
+		require.Less(t, l.AfterNamed[pick(10, 0)], pick(300*time.Millisecond, time.Second))
 	})
 }
 

@@ -38,38 +38,29 @@ type FaultBench struct {
 
 // NewFaultBench returns a cell. Until it ends, it is observed: see observe.
 func NewFaultBench(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *FaultBench {
-	c := &FaultBench{TB: t, Server: s, Proxy: faults.Start(t, s.Network, s.Address)}
-	c.Client = NewTestClient(t, c.behind(), cellOptions(opts)...)
+	c, proxy := Behind(t, s, cellOptions(opts)...)
 	if rand.N(2) == 0 {
 		t.Log("over the shared connection")
-		Sharing(c.Client)
+		Sharing(c)
 	}
-	return c.complete()
+	return newFaultBench(t, s, c, proxy)
 }
 
 // NewRoutedBench is NewFaultBench with a client that finds the server by a
 // topology of two.
 func NewRoutedBench(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *FaultBench {
-	c := &FaultBench{TB: t, Server: s, Proxy: faults.Start(t, s.Network, s.Address)}
-	c.Client = Routed(t, c.behind(), s, cellOptions(opts)...)
-	return c.complete()
+	proxy := faults.Start(t, s.Network, s.Address)
+	return newFaultBench(t, s, Routed(t, ServerOf(proxy), s, cellOptions(opts)...), proxy)
 }
 
 func cellOptions(opts []relock.ClientOption) []relock.ClientOption {
 	return append([]relock.ClientOption{relock.WithCommandTimeout(FaultPatience), relock.WithWatchdog(FaultLease)}, opts...)
 }
 
-// behind returns the server as the proxy shows it.
-func (c *FaultBench) behind() *redistest.Server {
-	return &redistest.Server{Network: c.Proxy.Network, Address: c.Proxy.Address}
-}
-
-// complete adds the other client, and begins to observe the cell.
-func (c *FaultBench) complete() *FaultBench {
-	t, s := c.TB, c.Server
-	c.Other = Sibling(t, s, c.Client)
-	c.Bench = scripttest.NewBench(t, s)
-	c.Bench.Key = KeyOf(c.Client, FaultKey)
+// newFaultBench adds the other client, and begins to observe the cell.
+func newFaultBench(t testing.TB, s *redistest.Server, client *relock.Client, proxy *faults.Proxy) *FaultBench {
+	c := &FaultBench{t, s, proxy, client, Sibling(t, s, client), scripttest.NewBench(t, s)}
+	c.Bench.Key = KeyOf(client, FaultKey)
 	c.observe()
 	return c
 }
@@ -96,19 +87,14 @@ func WithScripts(t testing.TB, s *redistest.Server) *redistest.Server {
 // Take acquires the cell's lock once more.
 func (c *FaultBench) Take(kind string, opts ...relock.LockOption) relock.Hold {
 	c.Helper()
-	h, err := Kinds[kind](FaultKey, c.Client, opts...).Acquire(c.Context())
-	require.NoError(c, err)
-	return h
+	return Take(c, Kinds[kind](FaultKey, c.Client, opts...).Acquire)
 }
 
 // Await waits until done is closed.
 func (c *FaultBench) Await(done <-chan struct{}, what string) {
 	c.Helper()
-	select {
-	case <-done:
-	case <-time.After(FaultPatience):
-		require.FailNow(c, what)
-	}
+	_, ok := testkit.Await(done, FaultPatience)
+	require.True(c, ok, what)
 }
 
 // WaitFor is testkit.Eventually with fewer checks.

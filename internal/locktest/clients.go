@@ -18,16 +18,31 @@ import (
 // DefaultCommandTimeout is the command timeout of a client without options.
 const DefaultCommandTimeout = 3 * time.Second
 
+// CloseLater returns a function that takes what made a client. It requires that
+// there was no error, and closes the client when the test ends.
+func CloseLater(t testing.TB) func(*relock.Client, error) *relock.Client {
+	return func(c *relock.Client, err error) *relock.Client {
+		t.Helper()
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, c.Close()) })
+		return c
+	}
+}
+
 // NewTestClient returns a client of the server with a separate prefix. It is
 // closed when the test ends.
 func NewTestClient(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
-	opts = append([]relock.ClientOption{relock.WithKeyPrefix("test:" + uuid.NewString() + ":")}, opts...)
-	c, err := relock.NewClient(s.Network, s.Address, "", opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	return CloseLater(t)(relock.NewClient(s.Network, s.Address, "", apart(opts)...))
 }
+
+// apart returns the options of a client with a separate prefix, unless they
+// have one.
+func apart(opts []relock.ClientOption) []relock.ClientOption {
+	return append([]relock.ClientOption{relock.WithKeyPrefix(newPrefix())}, opts...)
+}
+
+func newPrefix() string { return "test:" + uuid.NewString() + ":" }
 
 // OnShared returns the shared server and a client of it.
 func OnShared(t testing.TB, opts ...relock.ClientOption) (*redistest.Server, *relock.Client) {
@@ -47,7 +62,12 @@ func OnOwn(t testing.TB, opts ...relock.ClientOption) (*redistest.Server, *reloc
 func Behind(t testing.TB, s *redistest.Server, opts ...relock.ClientOption) (*relock.Client, *faults.Proxy) {
 	t.Helper()
 	p := faults.Start(t, s.Network, s.Address)
-	return NewTestClient(t, &redistest.Server{Network: p.Network, Address: p.Address}, opts...), p
+	return NewTestClient(t, ServerOf(p), opts...), p
+}
+
+// ServerOf returns the server as the proxy shows it.
+func ServerOf(p *faults.Proxy) *redistest.Server {
+	return &redistest.Server{Network: p.Network, Address: p.Address}
 }
 
 // Sibling returns a second client with the same prefix, as another process
@@ -61,10 +81,7 @@ func Sibling(t testing.TB, s *redistest.Server, c *relock.Client, opts ...relock
 func AsUser(t testing.TB, s *redistest.Server, user, prefix string, rules []any, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
 	s.Do(t, "ACL", append([]any{"SETUSER", user, "on", ">pw"}, rules...)...)
-	c, err := relock.NewClient(s.Network, s.Address, "pw", append(opts, relock.WithUsername(user), relock.WithKeyPrefix(prefix))...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	return CloseLater(t)(relock.NewClient(s.Network, s.Address, "pw", append(opts, relock.WithUsername(user), relock.WithKeyPrefix(prefix))...))
 }
 
 // Patient returns c, whose holders have longer to learn why they were refused.
@@ -77,12 +94,8 @@ func Patient(c *relock.Client) *relock.Client {
 // refused.
 func Unconnected(t testing.TB, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
-	c, err := relock.NewClient("tcp", ClosedPort(t), "", opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.Equal(t, 0, PoolOf(c).Connections())
-		require.NoError(t, c.Close())
-	})
+	c := CloseLater(t)(relock.NewClient("tcp", ClosedPort(t), "", opts...))
+	t.Cleanup(func() { require.Equal(t, 0, PoolOf(c).Connections()) })
 	return c
 }
 
@@ -108,16 +121,13 @@ func AsUserPool(t testing.TB, s *redistest.Server, pool *redis.Pool, opts ...rel
 		pool.Dial = func() (redis.Conn, error) { return redis.Dial(s.Network, s.Address) }
 	}
 	t.Cleanup(func() { _ = pool.Close() })
-	c, err := relock.NewClientPool(pool, append([]relock.ClientOption{relock.WithKeyPrefix("test:")}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	return CloseLater(t)(relock.NewClientPool(pool, append([]relock.ClientOption{relock.WithKeyPrefix("test:")}, opts...)...))
 }
 
 // Sharing makes all commands of locks share one connection, not only those
 // beyond the first few.
 func Sharing(c *relock.Client) *relock.Client {
-	Engine(c).Driver.(*driver.Pool).Apart = 0
+	PoolOf(c).Apart = 0
 	return c
 }
 
@@ -129,7 +139,7 @@ func Borrow(t testing.TB, c *relock.Client, n int) []redis.Conn {
 	t.Helper()
 	conns := make([]redis.Conn, n)
 	for i := range conns {
-		conn, err := Engine(c).Driver.(*driver.Pool).Connect(t.Context(), 0)
+		conn, err := PoolOf(c).Connect(t.Context(), 0)
 		require.NoError(t, err)
 		conns[i] = conn
 	}
@@ -139,7 +149,7 @@ func Borrow(t testing.TB, c *relock.Client, n int) []redis.Conn {
 // PutBack returns connections to the client's pool.
 func PutBack(c *relock.Client, conns []redis.Conn) {
 	for _, conn := range conns {
-		Engine(c).Driver.(*driver.Pool).PutBack(conn)
+		PoolOf(c).PutBack(conn)
 	}
 }
 

@@ -12,8 +12,8 @@
 //   - redlock.go, redlock_waits.go: the servers of a RedLock, which have been
 //     up for long enough; its clients; their waits
 //   - replicas.go: a master and its replica
-//   - sentinels.go, topology.go, cluster.go, routes.go: clients of several
-//     servers, and where their requests go
+//   - sentinels.go, topology.go, cluster.go, routes.go, directory.go: clients
+//     of several servers, and where their requests go
 //   - load.go, failover.go, failover_load.go, overlaps.go: locks under load,
 //     masters that fail meanwhile, and holds that are valid together
 //   - cell.go, cell_faults.go, cell_validity.go, variants.go: one operation of

@@ -47,12 +47,13 @@ func RequireOverlap(t testing.TB, set FailingSet, lock string, newClient func() 
 	var holds []relock.Hold
 	var visits []Visit
 	for _, c := range []*relock.Client{one, other} {
-		h, err := relock.NewRedisLock(lock, c, relock.WithExpiry(time.Minute), relock.WithBlock()).Acquire(t.Context())
-		require.NoError(t, err)
+		h := Take(t, relock.NewRedisLock(lock, c, relock.WithExpiry(time.Minute), relock.WithBlock()).Acquire)
 		holds = append(holds, h)
 		visits = append(visits, Visit{Span: Span{From: int64(time.Since(start))}})
 		if c == one {
-			awaitConfirmed(t, h)
+			// A hold that a message has granted is not, before its claim is
+			// answered.
+			testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > 30*time.Second }, "confirmed")
 			end(first, t)
 			set.AwaitSuccessor(t, first)
 		}
@@ -62,11 +63,4 @@ func RequireOverlap(t testing.TB, set FailingSet, lock string, newClient func() 
 	}
 	require.Len(t, Overlaps(visits, func(v Visit) Span { return v.Span }), 1)
 	first.Kill(t)
-}
-
-// awaitConfirmed waits until a hold is valid for half a minute. One that a
-// message has granted is not before its claim was answered.
-func awaitConfirmed(t testing.TB, h relock.Hold) {
-	t.Helper()
-	testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > 30*time.Second }, "confirmed")
 }

@@ -22,8 +22,8 @@ type FailoverLoad struct {
 
 	// The first grant in each failover: after the first write that a replica
 	// accepted, after one that another replica had, and after another master
-	// was named.
-	afterWrite, afterCopy, afterNamed []time.Duration
+	// was named. RequireNoOverlap sorts them.
+	afterWrite, AfterCopy, AfterNamed []time.Duration
 }
 
 // NewFailoverLoad starts the goroutines, which newClient gives three clients
@@ -65,8 +65,8 @@ func (l *FailoverLoad) FailOver(end func(*redistest.Server, testing.TB)) {
 	require.NoError(l, testkit.ResultWithin(l, copies, testkit.Patience))
 	since := func(at time.Time) time.Duration { return max(0, first.Sub(at)).Round(time.Millisecond) }
 	l.afterWrite = append(l.afterWrite, since(written))
-	l.afterCopy = append(l.afterCopy, since(copied))
-	l.afterNamed = append(l.afterNamed, since(named))
+	l.AfterCopy = append(l.AfterCopy, since(copied))
+	l.AfterNamed = append(l.AfterNamed, since(named))
 	l.AwaitAll()
 	l.set.Return(l, old)
 	l.AwaitAll()
@@ -118,17 +118,9 @@ func (l *FailoverLoad) firstNamed(old *redistest.Server) time.Time {
 func (l *FailoverLoad) RequireNoOverlap() {
 	l.Helper()
 	l.Load.RequireNoOverlap()
-	for _, times := range [][]time.Duration{l.afterWrite, l.afterCopy, l.afterNamed} {
+	for _, times := range [][]time.Duration{l.afterWrite, l.AfterCopy, l.AfterNamed} {
 		slices.Sort(times)
 	}
 	l.Logf("%d failovers, %d holds; first grant after the first accepted write %v, after the first copied write %v, after another master was named %v",
-		len(l.afterWrite), l.Holds(), l.afterWrite, l.afterCopy, l.afterNamed)
+		len(l.afterWrite), l.Holds(), l.afterWrite, l.AfterCopy, l.AfterNamed)
 }
-
-// AfterNamed returns the times from the naming of a master to the first grant,
-// sorted by RequireNoOverlap.
-func (l *FailoverLoad) AfterNamed() []time.Duration { return l.afterNamed }
-
-// AfterCopy returns the times from the first write that a replica of the new
-// master had to the first grant, sorted by RequireNoOverlap.
-func (l *FailoverLoad) AfterCopy() []time.Duration { return l.afterCopy }

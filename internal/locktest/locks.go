@@ -30,18 +30,10 @@ type NewLock = func(key string, c *relock.Client, opts ...relock.LockOption) Any
 // AllKinds are those and the others of one client.
 var (
 	Kinds = map[string]NewLock{
-		"RedisLock": func(key string, c *relock.Client, opts ...relock.LockOption) AnyLock {
-			return relock.NewRedisLock(key, c, opts...)
-		},
-		"ReentrantLock": func(key string, c *relock.Client, opts ...relock.LockOption) AnyLock {
-			return relock.NewReentrantLock(key, c, opts...)
-		},
+		"RedisLock": anyLock(relock.NewRedisLock), "ReentrantLock": anyLock(relock.NewReentrantLock),
 	}
 	AllKinds = map[string]NewLock{
-		"RedisLock": Kinds["RedisLock"], "ReentrantLock": Kinds["ReentrantLock"],
-		"RWLock": func(key string, c *relock.Client, opts ...relock.LockOption) AnyLock {
-			return relock.NewRWLock(key, c, opts...)
-		},
+		"RedisLock": Kinds["RedisLock"], "ReentrantLock": Kinds["ReentrantLock"], "RWLock": anyLock(relock.NewRWLock),
 		"RWLock, reading": func(key string, c *relock.Client, opts ...relock.LockOption) AnyLock {
 			return relock.NewRWLock(key, c, opts...).RLocker().(AnyLock)
 		},
@@ -50,6 +42,11 @@ var (
 		},
 	}
 )
+
+// anyLock returns a function that makes the same locks as newLock.
+func anyLock[L AnyLock](newLock func(string, *relock.Client, ...relock.LockOption) L) NewLock {
+	return func(key string, c *relock.Client, opts ...relock.LockOption) AnyLock { return newLock(key, c, opts...) }
+}
 
 // OtherKey is the second key of a MultiLock of [AllKinds].
 const OtherKey = "other"

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // LogBuffer collects what a client logs.
@@ -81,11 +82,8 @@ func (b *StuckLog) Option() relock.ClientOption {
 // Await waits for the first call.
 func (b *StuckLog) Await(t testing.TB) {
 	t.Helper()
-	select {
-	case <-b.called:
-	case <-time.After(10 * time.Second):
-		require.FailNow(t, "nothing was logged")
-	}
+	_, ok := testkit.Await(b.called, 10*time.Second)
+	require.True(t, ok, "nothing was logged")
 }
 
 // Free lets all calls return.

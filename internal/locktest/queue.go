@@ -116,9 +116,7 @@ func EachMode(t *testing.T, modes []QueueMode, run func(t testing.TB, m QueueMod
 // Take acquires the lock, which must be free.
 func (q *QueueBench) Take(c *relock.Client, opts ...relock.LockOption) relock.Hold {
 	q.Helper()
-	h, err := q.Lock(c, opts...).TryAcquire(q.Context())
-	require.NoError(q, err)
-	return h
+	return Take(q, q.Lock(c, opts...).TryAcquire)
 }
 
 // TakeReleased acquires the lock after a hand-off. A late poll may put that
@@ -136,10 +134,9 @@ func (q *QueueBench) Unlock(h relock.Hold) {
 
 // NewQueueBenchBehind returns a bench with another client, and with a first one
 // that is behind a proxy.
-func NewQueueBenchBehind(t testing.TB, m QueueMode, opts ...relock.ClientOption) (*QueueBench, *faults.Proxy) {
-	q := NewQueueBench(t, m, 2)
-	c, proxy := q.Behind(opts...)
-	q.Clients[0] = c
+func NewQueueBenchBehind(t testing.TB, m QueueMode, opts ...relock.ClientOption) (q *QueueBench, proxy *faults.Proxy) {
+	q = NewQueueBench(t, m, 2)
+	q.Clients[0], proxy = q.Behind(opts...)
 	return q, proxy
 }
 
@@ -149,7 +146,7 @@ func (q *QueueBench) Behind(opts ...relock.ClientOption) (*relock.Client, *fault
 	q.Helper()
 	WithScripts(q, q.Server)
 	p := faults.Start(q, q.Server.Network, q.Server.Address)
-	return Sibling(q, &redistest.Server{Network: p.Network, Address: p.Address}, q.Clients[0], opts...), p
+	return Sibling(q, ServerOf(p), q.Clients[0], opts...), p
 }
 
 // HoldOf is the id of a reentrant hold.

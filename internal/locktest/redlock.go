@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
@@ -102,11 +101,11 @@ type RedBench struct {
 // NewRedBench returns a bench with a client of each server, behind a proxy.
 func NewRedBench(t testing.TB, servers []*redistest.Server, opts ...relock.ClientOption) *RedBench {
 	t.Helper()
-	b := &RedBench{TB: t, Servers: servers, Prefix: "test:" + uuid.NewString() + ":"}
+	b := &RedBench{TB: t, Servers: servers, Prefix: newPrefix()}
 	for _, s := range servers {
 		p := faults.Start(t, s.Network, s.Address)
 		b.Proxies = append(b.Proxies, p)
-		b.Clients = append(b.Clients, b.Client(&redistest.Server{Network: p.Network, Address: p.Address}, opts...))
+		b.Clients = append(b.Clients, b.Client(ServerOf(p), opts...))
 	}
 	return b
 }
@@ -198,8 +197,7 @@ func (b *RedBench) RequireHeldBy(n int) {
 func (b *RedBench) WithoutTheThird(l *relock.RedLock) relock.Hold {
 	b.Helper()
 	b.Proxies[2].Stall()
-	h, err := l.Acquire(b.Context())
-	require.NoError(b, err)
+	h := Take(b, l.Acquire)
 	require.Len(b, MembersOf(h), 2)
 	return h
 }

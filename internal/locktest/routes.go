@@ -2,11 +2,7 @@ package locktest
 
 import (
 	"context"
-	"sync"
 	"testing"
-
-	"github.com/google/uuid"
-	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
@@ -16,21 +12,16 @@ import (
 // Routes is a topology of a Cluster that has no slot table. It learns from
 // redirects only where keys are, and a test can mislead it.
 type Routes struct {
-	prefix  string
-	masters []*redistest.Server
-	sharded bool
-
-	mu      sync.Mutex
-	known   map[string]string // the address of a key, by its tag
-	count   map[bool]int      // the redirects, by whether they are for once
-	invalid map[string]int    // by address
-	answer  string            // of Redirect, if a test wants another one
+	*directory
+	known  map[string]string // the address of a key, by its tag
+	count  map[bool]int      // the redirects, by whether they are for once
+	answer string            // of Redirect, if a test wants another one
 }
 
 // NewRoutes returns a topology of these masters. A key of which it has learnt
 // nothing is at the first.
 func NewRoutes(masters ...*redistest.Server) *Routes {
-	return &Routes{prefix: "test:" + uuid.NewString() + ":", masters: masters, known: map[string]string{}, count: map[bool]int{}, invalid: map[string]int{}}
+	return &Routes{directory: newDirectory(masters), known: map[string]string{}, count: map[bool]int{}}
 }
 
 // Sibling returns a topology of the same keys that has learnt nothing.
@@ -49,16 +40,8 @@ func (r *Routes) Sharded() *Routes {
 // Client returns a client of the topology. It is closed when the test ends.
 func (r *Routes) Client(t testing.TB, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
-	c, err := relock.NewClientTopology(relock.Topology{
-		Master: r.master, Masters: r.all, Redirect: r.redirect, Invalidate: r.invalidate, Sharded: r.sharded,
-	}, append([]relock.ClientOption{relock.WithKeyPrefix(r.prefix)}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	return r.client(t, relock.Topology{Master: r.master, Redirect: r.redirect}, opts)
 }
-
-// Key returns the key of the lock with this name.
-func (r *Routes) Key(name string) string { return r.prefix + "{" + name + "}" }
 
 // Mislead makes the topology name a server for the lock.
 func (r *Routes) Mislead(name string, s *redistest.Server) {
@@ -89,13 +72,6 @@ func (r *Routes) redirects(once bool) int {
 	return r.count[once]
 }
 
-// Invalidations returns how often the server was invalidated.
-func (r *Routes) Invalidations(s *redistest.Server) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.invalid[s.Address]
-}
-
 func (r *Routes) master(_ context.Context, key string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,13 +79,6 @@ func (r *Routes) master(_ context.Context, key string) (string, error) {
 		return address, nil
 	}
 	return r.masters[0].Address, nil
-}
-
-func (r *Routes) all(context.Context) (addresses []string, err error) {
-	for _, s := range r.masters {
-		addresses = append(addresses, s.Address)
-	}
-	return addresses, nil
 }
 
 func (r *Routes) redirect(key, _, to string, once bool) string {
@@ -123,10 +92,4 @@ func (r *Routes) redirect(key, _, to string, once bool) string {
 		r.known[driver.TagOf(key)] = to
 	}
 	return to
-}
-
-func (r *Routes) invalidate(address string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.invalid[address]++
 }

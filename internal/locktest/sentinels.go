@@ -3,9 +3,6 @@ package locktest
 import (
 	"testing"
 
-	"github.com/google/uuid"
-	"github.com/stretchr/testify/require"
-
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
 )
@@ -14,9 +11,5 @@ import (
 // is closed when the test ends.
 func SentinelClient(t testing.TB, s *redistest.Sentinels, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
-	opts = append([]relock.ClientOption{relock.WithKeyPrefix("test:" + uuid.NewString() + ":")}, opts...)
-	c, err := relock.NewClientSentinel(redistest.SentinelName, s.Addresses(), "", opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	return CloseLater(t)(relock.NewClientSentinel(redistest.SentinelName, s.Addresses(), "", apart(opts)...))
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"hash/crc32"
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
@@ -18,23 +16,16 @@ import (
 // Topology is a topology of real servers. Keys are spread over its masters, by
 // their tags.
 type Topology struct {
-	prefix   string
-	notifies bool // its clients
-	sharded  bool
-
-	mu      sync.Mutex
-	changes []chan struct{}     // one for each client
-	masters []*redistest.Server // that have a share of the keys each
-	err     error
-	invalid map[string]int
-	asked   int
-	listed  int
+	*directory
+	notifies bool            // its clients
+	changes  []chan struct{} // one for each client
+	asked    int
 }
 
 // NewTopology returns a topology of these masters. If it notifies, SetMasters
 // is known to its clients immediately.
 func NewTopology(notifies bool, masters ...*redistest.Server) *Topology {
-	return &Topology{prefix: "test:" + uuid.NewString() + ":", notifies: notifies, masters: masters, invalid: map[string]int{}}
+	return &Topology{directory: newDirectory(masters), notifies: notifies}
 }
 
 // Sharded makes the clients use sharded channels, as those of a Cluster do.
@@ -46,12 +37,7 @@ func (p *Topology) Sharded() *Topology {
 // Client returns a client of the topology. It is closed when the test ends.
 func (p *Topology) Client(t testing.TB, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
-	c, err := relock.NewClientTopology(relock.Topology{
-		Master: p.master, Masters: p.all, Invalidate: p.invalidate, Changes: p.changesOfOne(), Sharded: p.sharded,
-	}, append([]relock.ClientOption{relock.WithKeyPrefix(p.prefix)}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	return p.client(t, relock.Topology{Master: p.master, Changes: p.changesOfOne()}, opts)
 }
 
 // Routed returns a client of a topology of two servers, with a new prefix. The
@@ -59,13 +45,10 @@ func (p *Topology) Client(t testing.TB, opts ...relock.ClientOption) *relock.Cli
 func Routed(t testing.TB, s, idle *redistest.Server, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
 	all := []string{s.Address, idle.Address}
-	c, err := relock.NewClientTopology(relock.Topology{
+	return CloseLater(t)(relock.NewClientTopology(relock.Topology{
 		Master:  func(context.Context, string) (string, error) { return s.Address, nil },
 		Masters: func(context.Context) ([]string, error) { return all, nil },
-	}, append([]relock.ClientOption{relock.WithKeyPrefix("test:" + uuid.NewString() + ":")}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	}, apart(opts)...))
 }
 
 // Of returns the master of the lock with this name.
@@ -74,9 +57,6 @@ func (p *Topology) Of(name string) *redistest.Server {
 	defer p.mu.Unlock()
 	return p.of(p.Key(name))
 }
-
-// Key returns the key of the lock with this name.
-func (p *Topology) Key(name string) string { return p.prefix + "{" + name + "}" }
 
 // Names returns a name of a lock at each master.
 func (p *Topology) Names(t testing.TB) []string {
@@ -135,25 +115,11 @@ func (p *Topology) Fail(err error) {
 	p.err = err
 }
 
-// Invalidations returns how often the server was invalidated.
-func (p *Topology) Invalidations(s *redistest.Server) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.invalid[s.Address]
-}
-
 // Asked returns how often the topology was asked for a key.
 func (p *Topology) Asked() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked
-}
-
-// Listed returns how often the topology was asked for all servers.
-func (p *Topology) Listed() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.listed
 }
 
 func (p *Topology) of(key string) *redistest.Server {
@@ -171,19 +137,3 @@ func (p *Topology) master(_ context.Context, key string) (string, error) {
 }
 
 var errNoMaster = errors.New("no master at the moment")
-
-func (p *Topology) all(context.Context) (addresses []string, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.listed++
-	for _, s := range p.masters {
-		addresses = append(addresses, s.Address)
-	}
-	return addresses, p.err
-}
-
-func (p *Topology) invalidate(address string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.invalid[address]++
-}

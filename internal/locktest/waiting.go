@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"testing"
@@ -80,9 +81,7 @@ func (q *QueueBench) WaitLocally(ctx context.Context, n int, opts ...relock.Lock
 // End waits for the end of the call, and returns its error.
 func (w *Waiting) End() error {
 	w.Helper()
-	select {
-	case <-w.Ended:
-	case <-time.After(testkit.Patience):
+	if _, ok := testkit.Await(w.Ended, testkit.Patience); !ok {
 		require.FailNow(w, "the waiter sleeps for ever", "%s", w.snapshot())
 	}
 	return w.Err
@@ -147,13 +146,11 @@ func (q *QueueBench) UnlockEach(all ...*Waiting) {
 			return w.Hold.Unlock(context.Background())
 		}))
 	}
-	for _, result := range results {
-		require.NoError(q, testkit.ResultWithin(q, result, testkit.Patience))
-	}
+	testkit.AllWithin(q, results, testkit.Patience)
 }
 
 // Median returns the median, the upper one of two.
-func Median(all []time.Duration) time.Duration {
+func Median[T cmp.Ordered](all []T) T {
 	slices.Sort(all)
 	return all[len(all)/2]
 }

@@ -65,34 +65,14 @@ func (c *cell) meetFault() {
 	if c.cut {
 		c.Proxy.On(faults.Command("SET"), 1, faults.CutBefore) // the script is the first request that comes to the server
 	}
-	ctx, cancel := context.WithCancel(c.Context())
-	defer cancel()
-	done := c.Proxy.On(func(args []string) bool {
-		matches := c.match(args)
-		if matches && c.fault.leaves {
-			cancel()
-		}
-		return matches
-	}, 1, c.action())
-	c.run(c, ctx)
-	c.Await(done, "the fault did not happen")
-	if c.fault.early {
-		require.Len(c, c.Proxy.Release(), 1)
-	}
-	c.requireLevels(c.cleanWithin())
-	c.requireSameValidity()
-	c.Look()
-}
-
-func (c *cell) action() faults.Action {
-	if c.fault.late == nil {
-		return c.fault.action
-	}
 	late := 3 * c.patience(c.fault) / 2
 	if c.releases() {
 		late /= 2
 	}
-	return c.fault.late(late)
+	c.fault.meet(c.FaultBench, c.match, late, func(ctx context.Context) { c.run(c, ctx) })
+	c.requireLevels(c.cleanWithin())
+	c.requireSameValidity()
+	c.Look()
 }
 
 // cleanWithin is how long a message that is lost or late leaves something

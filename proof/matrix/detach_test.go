@@ -11,7 +11,6 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -34,22 +33,18 @@ type moved struct {
 // After each fault in a Detach or a Resume there is one hold or one token, or
 // the lock is free within a second. A message that comes later changes nothing.
 func TestOneFaultInADetachOrResume(t *testing.T) {
-	unix, tcp := locktest.NewServerWithScripts(t), locktest.WithScripts(t, redistest.StartTCP(t))
+	servers := serversByTCP(t)
 	t.Parallel()
 	var cells []locktest.Subtest
 	for kind := range transfers {
 		for name, op := range map[string]func(*moved){"detach": (*moved).detach, "resume": (*moved).resume} {
 			for _, f := range faultKinds {
-				s := unix
-				if f.tcp {
-					s = tcp
-				}
 				cells = append(cells, locktest.Subtest{Name: kind + "/" + name + "/" + f.name, Run: func(t testing.TB) {
 					limit := locktest.FaultPatience
 					if f.silent || f.leaves {
 						limit = locktest.AnswerLimit
 					}
-					op(&moved{newBench(t, s, relock.WithCommandTimeout(limit)), kind, f})
+					op(&moved{newBench(t, servers[f.tcp], relock.WithCommandTimeout(limit)), kind, f})
 				}})
 			}
 		}
@@ -80,8 +75,7 @@ func (c *moved) detach() {
 
 // resume detaches the lock, and meets the fault in Resume.
 func (c *moved) resume() {
-	first, err := c.lock(c.Other).Acquire(c.Context())
-	require.NoError(c, err)
+	first := locktest.Take(c, c.lock(c.Other).Acquire)
 	token, err := relock.Detach(c.Context(), first, tokenTime)
 	require.NoError(c, err)
 	var h relock.Hold
@@ -114,9 +108,7 @@ func (c *moved) lock(client *relock.Client) locktest.AnyLock {
 // back comes before or after the Unlock, and changes nothing.
 func (c *moved) goOn(h relock.Hold) {
 	if h == nil {
-		var err error
-		h, err = c.lock(c.Other).TryAcquire(c.Context())
-		require.NoError(c, err)
+		h = locktest.Take(c, c.lock(c.Other).TryAcquire)
 	}
 	before := c.Read()
 	if !c.fault.released {
@@ -131,71 +123,53 @@ func (c *moved) goOn(h relock.Hold) {
 }
 
 // meet runs the operation with the fault.
-func (c *moved) meet(op func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(c.Context())
-	defer cancel()
-	action := c.fault.action
-	if c.fault.late != nil {
-		action = c.fault.late(3 * locktest.AnswerLimit / 2)
-	}
-	done := c.Proxy.On(func(args []string) bool {
-		matches := transfers[c.kind](args)
-		if matches && c.fault.leaves {
-			cancel()
-		}
-		return matches
-	}, 1, action)
-	err := op(ctx)
-	c.Await(done, "the fault did not happen")
-	if c.fault.early {
-		require.Len(c, c.Proxy.Release(), 1)
-	}
+func (c *moved) meet(op func(context.Context) error) (err error) {
+	c.fault.meet(c.FaultBench, transfers[c.kind], 3*locktest.AnswerLimit/2, func(ctx context.Context) { err = op(ctx) })
 	return err
+}
+
+// withLateAcquire runs the test with a hold of each kind. A copy of its acquire
+// comes when the proxy is told to release it.
+func withLateAcquire(t *testing.T, test func(c *moved, h relock.Hold)) {
+	t.Helper()
+	s := locktest.NewServerWithScripts(t)
+	t.Parallel()
+	for kind, acquire := range map[string]faults.Match{
+		"RedisLock": faults.Script(script.Acquire.SHA), "ReentrantLock": faults.Script(script.ReentrantAcquire.SHA),
+	} {
+		t.Run(kind, func(t *testing.T) {
+			c := &moved{newBench(t, s), kind, fault{}}
+			c.Proxy.On(acquire, 1, faults.HoldAndCut)
+			test(c, c.Take(kind, relock.WithFencing()))
+		})
+	}
 }
 
 // A late copy of the acquire takes the lock again once it is free. It is
 // released, though its hold was detached.
 func TestLateAcquireOfADetachedHold(t *testing.T) {
-	s := locktest.NewServerWithScripts(t)
-	t.Parallel()
-	for kind, acquire := range map[string]faults.Match{
-		"RedisLock": faults.Script(script.Acquire.SHA), "ReentrantLock": faults.Script(script.ReentrantAcquire.SHA),
-	} {
-		t.Run(kind, func(t *testing.T) {
-			c := &moved{newBench(t, s), kind, fault{}}
-			c.Proxy.On(acquire, 1, faults.HoldAndCut)
-			h := c.Take(kind, relock.WithFencing())
-			token, err := relock.Detach(t.Context(), h, tokenTime)
-			require.NoError(t, err)
-			next, err := c.Other.Resume(t.Context(), token)
-			require.NoError(t, err)
-			require.NoError(t, next.Unlock(t.Context()))
-			require.Len(t, c.Proxy.Release(), 1)
-			c.RequireLevels(0)
-		})
-	}
+	withLateAcquire(t, func(c *moved, h relock.Hold) {
+		token, err := relock.Detach(c.Context(), h, tokenTime)
+		require.NoError(c, err)
+		next, err := c.Other.Resume(c.Context(), token)
+		require.NoError(c, err)
+		require.NoError(c, next.Unlock(c.Context()))
+		require.Len(c, c.Proxy.Release(), 1)
+		c.RequireLevels(0)
+	})
 }
 
 // Late copies of the acquire and of Detach, in this order, would make the
 // detached hold again. So there is no token, and both are released.
 func TestLateAcquireAndLateDetach(t *testing.T) {
-	s := locktest.NewServerWithScripts(t)
-	t.Parallel()
-	for kind, acquire := range map[string]faults.Match{
-		"RedisLock": faults.Script(script.Acquire.SHA), "ReentrantLock": faults.Script(script.ReentrantAcquire.SHA),
-	} {
-		t.Run(kind, func(t *testing.T) {
-			c := &moved{newBench(t, s), kind, fault{}}
-			c.Proxy.On(acquire, 1, faults.HoldAndCut)
-			h := c.Take(kind, relock.WithFencing())
-			c.Proxy.On(transfers[kind], 1, faults.HoldAndCut)
-			token, err := relock.Detach(t.Context(), h, tokenTime)
-			require.ErrorIs(t, err, relock.ErrUnconfirmed)
-			require.Empty(t, token)
-			c.RequireLevels(0)
-			require.Len(t, c.Proxy.Release(), 2)
-			c.RequireLevels(0)
-			require.NoError(t, c.lock(c.Other).TryLock(t.Context()))
-		})
-	}
+	withLateAcquire(t, func(c *moved, h relock.Hold) {
+		c.Proxy.On(transfers[c.kind], 1, faults.HoldAndCut)
+		token, err := relock.Detach(c.Context(), h, tokenTime)
+		require.ErrorIs(c, err, relock.ErrUnconfirmed)
+		require.Empty(c, token)
+		c.RequireLevels(0)
+		require.Len(c, c.Proxy.Release(), 2)
+		c.RequireLevels(0)
+		require.NoError(c, c.lock(c.Other).TryLock(c.Context()))
+	})
 }

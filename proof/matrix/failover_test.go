@@ -14,19 +14,17 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// pair is a master and its replica, behind one address.
+// pair is a master and its replica, behind one address, and a client of it.
 type pair struct {
 	*locktest.Replicated
-	proxy *faults.Proxy
+	client *relock.Client
+	proxy  *faults.Proxy
 }
 
 func newPair(t testing.TB) *pair {
 	r := locktest.NewReplicated(t)
-	return &pair{r, faults.Start(t, r.Master.Network, r.Master.Address)}
-}
-
-func (p *pair) client() *relock.Client {
-	return locktest.NewTestClient(p, &redistest.Server{Network: p.proxy.Network, Address: p.proxy.Address})
+	c, proxy := locktest.Behind(t, r.Master)
+	return &pair{r, c, proxy}
 }
 
 // failOver makes the replica the master when it has the keys. The old master
@@ -65,24 +63,22 @@ func TestHoldSurvivesFailoverBehindOneAddress(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second // of which a command has a third: a machine that stalls must not cost a connection
 	p := newPair(t)
-	c := p.client()
-	h, err := relock.NewRedisLock("lock", c, relock.WithWatchdog(lease)).Acquire(t.Context())
-	require.NoError(t, err)
+	h := locktest.Take(t, relock.NewRedisLock("lock", p.client, relock.WithWatchdog(lease)).Acquire)
 	locktest.AwaitRenewal(t, h, lease) // the watchdog has a connection
-	p.failOver(locktest.KeyOf(c, "lock"))
+	p.failOver(locktest.KeyOf(p.client, "lock"))
 	moved := time.Now()
 	testkit.Eventually(t, 3*lease, func() bool {
 		require.NoError(t, h.Err(), "lost, though the new master has the key")
 		return h.ValidUntil().After(moved.Add(2 * lease))
 	}, "not renewed")
-	require.NoError(t, relock.NewRedisLock("another", c).TryLock(t.Context()), "the watchdog has seen it: no call need meet the old master")
+	require.NoError(t, relock.NewRedisLock("another", p.client).TryLock(t.Context()), "the watchdog has seen it: no call need meet the old master")
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
 func TestBlockingLockFollowsFailoverBehindOneAddress(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	lock := relock.NewRedisLock("lock", p.client(), relock.WithBlockTimeout(10*time.Second))
+	lock := relock.NewRedisLock("lock", p.client, relock.WithBlockTimeout(10*time.Second))
 	require.NoError(t, lock.Lock(t.Context()))
 	require.NoError(t, lock.Unlock(t.Context()))
 	p.failOver()
@@ -110,10 +106,8 @@ func TestOldMasterHasForgottenTheHold(t *testing.T) {
 			}
 			cells = append(cells, locktest.Subtest{Name: kind + "/" + call, Run: func(t testing.TB) {
 				p := newPair(t)
-				c := p.client()
-				h, err := lock(c, relock.WithWatchdog(time.Minute)).Acquire(t.Context())
-				require.NoError(t, err)
-				p.forget(locktest.KeyOf(c, "k"))
+				h := locktest.Take(t, lock(p.client, relock.WithWatchdog(time.Minute)).Acquire)
+				p.forget(locktest.KeyOf(p.client, "k"))
 				require.NoError(t, do(t.Context(), h))
 			}})
 		}
@@ -126,11 +120,9 @@ func TestOldMasterHasForgottenTheHold(t *testing.T) {
 func TestNeitherMasterHasTheHold(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	c := p.client()
-	h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(time.Minute)).Acquire(t.Context())
-	require.NoError(t, err)
-	p.forget(locktest.KeyOf(c, "k"))
-	p.Replica.Do(t, "DEL", locktest.KeyOf(c, "k"))
+	h := locktest.Take(t, relock.NewRedisLock("k", p.client, relock.WithWatchdog(time.Minute)).Acquire)
+	p.forget(locktest.KeyOf(p.client, "k"))
+	p.Replica.Do(t, "DEL", locktest.KeyOf(p.client, "k"))
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 }
 
@@ -140,12 +132,11 @@ func TestMasterIsDemotedDuringTheWait(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	p.Replica.Do(t, "REPLICAOF", "NO", "ONE")
-	c := p.client()
-	lock := relock.NewRedisLock("k", c, relock.WithBlock(), relock.WithReplicas(1, 2*time.Second))
+	lock := relock.NewRedisLock("k", p.client, relock.WithBlock(), relock.WithReplicas(1, 2*time.Second))
 	waits := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
 	testkit.Eventually(t, testkit.Patience, func() bool { return p.Master.Info(t, "clients", "blocked_clients") == 1 }, "no WAIT")
 	p.failOver()
 	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
-	require.Equal(t, int64(1), p.Replica.Do(t, "EXISTS", locktest.KeyOf(c, "k")))
+	require.Equal(t, int64(1), p.Replica.Do(t, "EXISTS", locktest.KeyOf(p.client, "k")))
 	require.NoError(t, lock.Unlock(t.Context()))
 }

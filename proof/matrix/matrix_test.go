@@ -1,10 +1,13 @@
 package matrix_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/faults"
@@ -85,11 +88,11 @@ func TestOneFaultInARedLock(t *testing.T) {
 
 func meetFaults(t *testing.T, nodes []*redistest.Server, kinds ...kind) {
 	t.Helper()
-	unix, tcp := locktest.NewServerWithScripts(t), locktest.WithScripts(t, redistest.StartTCP(t))
+	servers := serversByTCP(t)
 	t.Parallel()
 	if nodes != nil {
-		unix = nodes[0]
-		for _, s := range append(slices.Clone(nodes), tcp) {
+		servers[false] = nodes[0]
+		for _, s := range append(slices.Clone(nodes), servers[true]) {
 			locktest.AwaitUp(t, s)
 		}
 	}
@@ -99,12 +102,8 @@ func meetFaults(t *testing.T, nodes []*redistest.Server, kinds ...kind) {
 			if op.levels == 0 && f.copy && f.released || op.nodes && f.leaves {
 				continue // it takes the free key: TestLateCopyOfAGrantedAcquire; TestRedLockCallThatIsCancelled
 			}
-			s := unix
-			if f.tcp {
-				s = tcp
-			}
 			cells = append(cells, locktest.Subtest{Name: op.name() + "/" + f.name, Run: func(t testing.TB) {
-				c := &cell{FaultBench: newBench(t, s, relock.WithCommandTimeout(op.patience(f))), operation: op, fault: f}
+				c := &cell{FaultBench: newBench(t, servers[f.tcp], relock.WithCommandTimeout(op.patience(f))), operation: op, fault: f}
 				c.setUp(nodes)
 				c.meetFault()
 				c.releaseAll()
@@ -114,6 +113,37 @@ func meetFaults(t *testing.T, nodes []*redistest.Server, kinds ...kind) {
 		}
 	}
 	locktest.RunTogether(t, drawn(t, cells))
+}
+
+// serversByTCP returns a server on a unix socket, and one that is reached over
+// TCP.
+func serversByTCP(t *testing.T) map[bool]*redistest.Server {
+	t.Helper()
+	return map[bool]*redistest.Server{false: locktest.NewServerWithScripts(t), true: locktest.WithScripts(t, redistest.StartTCP(t))}
+}
+
+// meet runs an operation. Its first request that matches meets the fault, which
+// may make it as late as given.
+func (f fault) meet(c *locktest.FaultBench, match faults.Match, late time.Duration, op func(context.Context)) {
+	c.Helper()
+	ctx, cancel := context.WithCancel(c.Context())
+	defer cancel()
+	action := f.action
+	if f.late != nil {
+		action = f.late(late)
+	}
+	done := c.Proxy.On(func(args []string) bool {
+		matches := match(args)
+		if matches && f.leaves {
+			cancel()
+		}
+		return matches
+	}, 1, action)
+	op(ctx)
+	c.Await(done, "the fault did not happen")
+	if f.early {
+		require.Len(c, c.Proxy.Release(), 1)
+	}
 }
 
 // newBench returns a cell with a client of one server, or with one that finds

@@ -32,20 +32,17 @@ type kind struct {
 
 var (
 	plainBySET = kind{
-		title: "plain by SET", lock: newPlain, levels: 1, keeps: true,
+		title: "plain by SET", lock: lockOf("RedisLock"), levels: 1, keeps: true,
 		acquire: faults.Command("SET"), renew: faults.Script(script.Renew.SHA), release: faults.Script(script.Release.SHA),
 	}
 	plainByScript = kind{
-		title: "plain by script", lock: newPlain, cut: true,
+		title: "plain by script", lock: lockOf("RedisLock"), cut: true,
 		acquire: faults.Script(script.Acquire.SHA), release: faults.Script(script.Release.SHA),
 	}
 	reentrant = kind{
-		title: "reentrant", levels: 3, keeps: true,
+		title: "reentrant", lock: lockOf("ReentrantLock"), levels: 3, keeps: true,
 		acquire: faults.Script(script.ReentrantAcquire.SHA), enter: faults.Script(script.ReentrantEnter.SHA),
 		renew: faults.Script(script.ReentrantRenew.SHA), release: faults.Script(script.ReentrantRelease.SHA),
-		lock: func(_ *cell, client *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-			return relock.NewReentrantLock(locktest.FaultKey, client, opts...)
-		},
 	}
 	multi = kind{
 		title: "multi", levels: 1, group: true, acquire: faults.Script(script.MultiAcquire.SHA), release: faults.Script(script.Release.SHA),
@@ -65,18 +62,18 @@ var (
 	multiKeys = []string{locktest.FaultKey, "second", "third"}
 )
 
-func newPlain(_ *cell, client *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-	return relock.NewRedisLock(locktest.FaultKey, client, opts...)
+// lockOf returns a function that makes a cell's lock, of a kind of locktest.
+func lockOf(kind string) func(*cell, *relock.Client, ...relock.LockOption) locktest.AnyLock {
+	return func(_ *cell, client *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
+		return locktest.AllKinds[kind](locktest.FaultKey, client, opts...)
+	}
 }
 
 func readWrite(order string, levels int) kind {
 	return kind{
-		title: order, order: order, levels: levels, fixed: true,
+		title: order, lock: lockOf("RWLock"), order: order, levels: levels, fixed: true,
 		acquire: faults.Script(script.RWTry.SHA), enter: faults.Script(script.RWEnter.SHA),
 		renew: faults.Script(script.RWRenew.SHA), release: faults.Script(script.RWRelease.SHA),
-		lock: func(_ *cell, client *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-			return relock.NewRWLock(locktest.FaultKey, client, opts...)
-		},
 	}
 }
 

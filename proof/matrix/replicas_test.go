@@ -1,7 +1,6 @@
 package matrix_test
 
 import (
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -20,32 +19,21 @@ type newLock func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock
 
 // replicatedKinds are the ways to take a lock.
 func replicatedKinds() map[string]newLock {
-	kinds, all := maps.Clone(locktest.Kinds), map[string]newLock{}
-	kinds["RWLock"] = func(key string, c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-		return relock.NewRWLock(key, c, opts...)
-	}
-	for name, lock := range kinds {
+	all := map[string]newLock{}
+	for _, name := range []string{"RedisLock", "ReentrantLock", "RWLock", "MultiLock"} {
+		lock := locktest.AllKinds[name]
 		all[name] = func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock { return lock("k", c, opts...) }
-		all[name+", fair"] = func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-			return lock("k", c, append(opts, relock.WithFair())...)
+		if name != "MultiLock" {
+			all[name+", fair"] = func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
+				return lock("k", c, append(opts, relock.WithFair())...)
+			}
 		}
-	}
-	all["MultiLock"] = func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-		return relock.NewMultiLock([]string{"k", "l"}, c, opts...)
 	}
 	all["MultiLock, key by key"] = func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
 		locktest.Engine(c).OneByOne.Store(true) // as on a Cluster
 		return all["MultiLock"](c, opts...)
 	}
 	return all
-}
-
-// take acquires a lock that is free.
-func take(t testing.TB, lock locktest.AnyLock) relock.Hold {
-	t.Helper()
-	h, err := lock.Acquire(t.Context())
-	require.NoError(t, err)
-	return h
 }
 
 // A lock that a replica has survives the failover. One that no replica has is
@@ -57,7 +45,7 @@ func TestFailoverLosesOnlyWhatNoReplicaHas(t *testing.T) {
 	kinds := map[*relock.Client]newLock{}
 	for _, lock := range replicatedKinds() {
 		c := locktest.NewTestClient(t, r.Master)
-		kinds[c], kept[c] = lock, take(t, lock(c, locktest.OneReplica))
+		kinds[c], kept[c] = lock, locktest.Take(t, lock(c, locktest.OneReplica).Acquire)
 	}
 	r.Disconnect()
 	for name, lock := range replicatedKinds() {
@@ -66,9 +54,9 @@ func TestFailoverLosesOnlyWhatNoReplicaHas(t *testing.T) {
 		require.ErrorIs(t, err, relock.ErrReplicas, name)
 		require.True(t, relock.IsRetryableErr(err), name)
 		testkit.Eventually(t, 5*time.Second, func() bool {
-			return r.Master.Do(t, "EXISTS", locktest.KeyOf(c, "k"), locktest.KeyOf(c, "l")) == int64(0)
+			return r.Master.Do(t, "EXISTS", locktest.KeyOf(c, "k"), locktest.KeyOf(c, locktest.OtherKey)) == int64(0)
 		}, "is released")
-		kinds[c], lost[c] = lock, take(t, lock(c))
+		kinds[c], lost[c] = lock, locktest.Take(t, lock(c).Acquire)
 	}
 	r.FailOver()
 	for c, h := range kept {
@@ -77,7 +65,7 @@ func TestFailoverLosesOnlyWhatNoReplicaHas(t *testing.T) {
 		require.NoError(t, h.Err())
 	}
 	for c, h := range lost {
-		second := take(t, kinds[c](locktest.Sibling(t, r.Replica, c)))
+		second := locktest.Take(t, kinds[c](locktest.Sibling(t, r.Replica, c)).Acquire)
 		require.NoError(t, h.Err())
 		require.NoError(t, second.Err(), "the control: two are valid")
 		require.NoError(t, second.Unlock(t.Context()))
@@ -125,8 +113,8 @@ func TestRenewalNeedsReplicas(t *testing.T) {
 	lease := relock.WithWatchdog(2 * time.Second)
 	for name, lock := range replicatedKinds() {
 		c := locktest.NewTestClient(t, r.Master)
-		holds[name] = take(t, lock(c, lease, relock.WithReplicas(1, 500*time.Millisecond)))
-		others[name] = take(t, relock.NewRedisLock("other", c, lease))
+		holds[name] = locktest.Take(t, lock(c, lease, relock.WithReplicas(1, 500*time.Millisecond)).Acquire)
+		others[name] = locktest.Take(t, relock.NewRedisLock("another", c, lease).Acquire)
 	}
 	time.Sleep(2500 * time.Millisecond)
 	for name, h := range holds {
@@ -156,7 +144,7 @@ func TestReplicasOfTwoServers(t *testing.T) {
 	var last *relock.Client
 	for name, lock := range replicatedKinds() {
 		last = p.Client(t, relock.WithKeyPrefix(name+":"))
-		lost[name], kept[name] = take(t, lock(last, opts...)), take(t, relock.NewRedisLock(other, last, opts...))
+		lost[name], kept[name] = locktest.Take(t, lock(last, opts...).Acquire), locktest.Take(t, relock.NewRedisLock(other, last, opts...).Acquire)
 	}
 	cut.Disconnect()
 	for name, h := range lost {
@@ -203,9 +191,8 @@ func TestReplicasThatDoNotComeDelayNoOtherRenewal(t *testing.T) {
 func TestWaitIsRefused(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewReplicated(t)
-	proxy := faults.Start(t, r.Master.Network, r.Master.Address)
 	var log locktest.LogBuffer
-	c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, log.Option())
+	c, proxy := locktest.Behind(t, r.Master, log.Option())
 	proxy.On(faults.Command("WAIT"), 1, faults.ErrorLine("ERR WAIT cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated."))
 	lock := relock.NewRedisLock("k", c, locktest.OneReplica)
 	err := lock.Lock(t.Context())
@@ -213,7 +200,7 @@ func TestWaitIsRefused(t *testing.T) {
 	require.True(t, relock.IsRetryableErr(err))
 	testkit.Eventually(t, testkit.Patience, func() bool { return r.Master.Do(t, "EXISTS", locktest.KeyOf(c, "k")) == int64(0) }, "released")
 
-	h := take(t, lock)
+	h := locktest.Take(t, lock.Acquire)
 	proxy.On(faults.Command("WAIT"), faults.Every, faults.ErrorLine("NOPERM this user has no permissions to run the 'wait' command"))
 	locktest.LeaseOf(h).RenewNow()
 	testkit.Eventually(t, testkit.Patience, func() bool { return strings.Contains(log.String(), "renewal failed") }, "is logged")
@@ -235,7 +222,7 @@ func TestReplicasMayTakeLongerThanACommand(t *testing.T) {
 			r.Replica.Pause(t)
 			defer time.AfterFunc(1200*time.Millisecond, func() { r.Replica.Resume(t) }).Stop()
 			start := time.Now()
-			h := take(t, relock.NewRedisLock("k", c, relock.WithWatchdog(10*time.Second), relock.WithReplicas(1, 2500*time.Millisecond)))
+			h := locktest.Take(t, relock.NewRedisLock("k", c, relock.WithWatchdog(10*time.Second), relock.WithReplicas(1, 2500*time.Millisecond)).Acquire)
 			require.Greater(t, time.Since(start), time.Second)
 			for n := range 2 {
 				r.Replica.Pause(t)
@@ -266,11 +253,11 @@ func TestCallsOnAHoldWaitForReplicas(t *testing.T) {
 	ctx := t.Context()
 	r := locktest.NewReplicated(t)
 	small := locktest.NewTestClient(t, r.Master, relock.WithMaxActive(1))
-	many := take(t, relock.NewMultiLock([]string{"a", "b", "c", "d"}, small, locktest.OneReplica))
+	many := locktest.Take(t, relock.NewMultiLock([]string{"a", "b", "c", "d"}, small, locktest.OneReplica).Acquire)
 	require.NoError(t, many.Extend(ctx, time.Minute))
 	c := locktest.NewTestClient(t, r.Master)
 	l := locktest.Owned("me", relock.NewReentrantLock("k", c, locktest.OneReplica))
-	h := take(t, l)
+	h := locktest.Take(t, l.Acquire)
 	require.NoError(t, l.Lock(ctx))
 	require.NoError(t, h.Extend(ctx, time.Minute))
 	until := h.ValidUntil()

@@ -110,9 +110,7 @@ func newStateCell(t testing.TB, state trouble, s *redistest.Server, op stateOper
 	c.client = locktest.NewTestClient(t, s, relock.WithCommandTimeout(4*locktest.AnswerLimit), relock.WithWatchdog(lease), c.log.Option())
 	c.lock = c.newLock()
 	for range op.levels {
-		h, err := c.lock.Acquire(t.Context())
-		require.NoError(t, err)
-		c.holds = append(c.holds, h)
+		c.holds = append(c.holds, locktest.Take(t, c.lock.Acquire))
 	}
 	return c
 }

@@ -55,24 +55,16 @@ type storm struct {
 // newStorm has a client with a separate pool, one with a full one, and one
 // with a pool of the user's.
 func newStorm(t testing.TB, s *redistest.Server) *storm {
-	const timeout = 300 * time.Millisecond
+	limit := relock.WithCommandTimeout(300 * time.Millisecond)
 	pool := &redis.Pool{MaxIdle: 5, MaxActive: 20, Wait: true, Dial: func() (redis.Conn, error) {
 		return redis.Dial(s.Network, s.Address, redis.DialReadTimeout(time.Second))
 	}}
 	t.Cleanup(func() { _ = pool.Close() }) // only to end its connections
-	own, err := relock.NewClient(s.Network, s.Address, "", relock.WithCommandTimeout(timeout))
-	require.NoError(t, err)
-	full, err := relock.NewClient(s.Network, s.Address, "", relock.WithCommandTimeout(timeout), relock.WithMaxActive(stormWorkers), relock.WithWaitMode())
-	require.NoError(t, err)
-	user, err := relock.NewClientPool(pool, relock.WithCommandTimeout(timeout))
-	require.NoError(t, err)
-	storm := &storm{TB: t, server: s, clients: []*relock.Client{own, full, user}}
-	t.Cleanup(func() {
-		for _, c := range storm.clients {
-			require.NoError(t, c.Close())
-		}
-	})
-	return storm
+	return &storm{TB: t, server: s, clients: []*relock.Client{
+		locktest.CloseLater(t)(relock.NewClient(s.Network, s.Address, "", limit)),
+		locktest.CloseLater(t)(relock.NewClient(s.Network, s.Address, "", limit, relock.WithMaxActive(stormWorkers), relock.WithWaitMode())),
+		locktest.CloseLater(t)(relock.NewClientPool(pool, limit)),
+	}}
 }
 
 // work does one thing under the hold of key k, and checks that no other hold is

@@ -208,10 +208,7 @@ func (c *waiterCell) unlock(h relock.Hold) {
 // awaitFault waits for the fault. On a busy machine, a waiter may get the lock
 // without this request.
 func (c *waiterCell) awaitFault() {
-	select {
-	case <-c.met:
-	case <-time.After(4 * locktest.AnswerLimit):
-	}
+	_, _ = testkit.Await(c.met, 4*locktest.AnswerLimit)
 }
 
 // requireIdle checks that nothing is left.
