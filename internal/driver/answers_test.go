@@ -194,12 +194,6 @@ func TestErrorLinesOfEachServer(t *testing.T) {
 	require.False(t, AreKeysRefused(io.EOF))
 }
 
-// openSharedOf opens the connection that calls share.
-func openSharedOf(t testing.TB, d *Pool) {
-	t.Helper()
-	require.NoError(t, d.shared.call(t.Context(), Limits{}, echo("x")).Err)
-}
-
 func requireAnswered(t testing.TB, outcomes []Result) {
 	t.Helper()
 	for _, o := range outcomes {
@@ -255,7 +249,7 @@ func TestBatchOverTheSharedConnection(t *testing.T) {
 	s := redistest.StartTCP(t)
 	d := newTestPool(t, s)
 	warmPool(t, d, 1)
-	openSharedOf(t, d)
+	require.NoError(t, d.shared.call(t.Context(), Limits{}, echo("x")).Err) // opens the shared connection
 	defer putConns(d, takeConns(t, d, 1))
 	full := testkit.FillUp(t, s)
 	l := linkOf(t, d)
@@ -300,13 +294,9 @@ func TestLateAnswerIsNoBreak(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	proxy := faults.Start(t, s.Network, s.Address)
-	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
-		conn, err := redis.Dial(proxy.Network, proxy.Address)
-		if err != nil {
-			return nil, err
-		}
-		return patientConn{conn.(redis.ConnWithTimeout)}, nil
-	}}
+	pool := &redis.Pool{Dial: DialWrapped(proxy.Network, proxy.Address, func(conn redis.ConnWithTimeout) redis.Conn {
+		return patientConn{conn}
+	})}
 	d := FromPool(&Config{DialTimeout: testDialTimeout, CommandTimeout: testCommandTimeout}, pool)
 	defer func() { require.NoError(t, d.Close()) }()
 	l := linkOf(t, d)

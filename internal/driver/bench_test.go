@@ -116,6 +116,15 @@ func newSharedBench(t testing.TB, change ...func(*Config)) *sharedBench {
 	return b
 }
 
+// newOpenBench is newSharedBench after a first command, which has opened the
+// connection.
+func newOpenBench(t testing.TB, change ...func(*Config)) *sharedBench {
+	t.Helper()
+	b := newSharedBench(t, change...)
+	b.requireAnswer("first")
+	return b
+}
+
 // send runs a command, and requires the answer that belongs to it when there is
 // one.
 func (b *sharedBench) send(ctx context.Context, limit Limits, text string) Result {
@@ -132,14 +141,29 @@ func (b *sharedBench) async(ctx context.Context, text string) <-chan error {
 	return testkit.Async(b, func() error { return b.send(ctx, Limits{}, text).Err })
 }
 
-// leave is send on a goroutine, for a call whose result says how it was left.
-func (b *sharedBench) leave(ctx context.Context, text string) <-chan Result {
+// burst is async with n commands.
+func (b *sharedBench) burst(n int) (results []<-chan error) {
+	for i := range n {
+		results = append(results, b.async(context.Background(), fmt.Sprint("burst ", i)))
+	}
+	return results
+}
+
+// leave is send for a caller that leaves after the given wait.
+func (b *sharedBench) leave(wait func()) Result {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
 	result := make(chan Result, 1)
 	testkit.Async(b, func() error {
-		result <- b.send(ctx, Limits{}, text)
+		result <- b.send(ctx, Limits{}, "left")
 		return nil
 	})
-	return result
+	wait()
+	cancel()
+	o := <-result
+	require.ErrorIs(b, o.Err, ErrAbandoned)
+	return o
 }
 
 func (b *sharedBench) requireAnswer(text string) {

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
@@ -191,20 +192,16 @@ func TestContextsThatEndAtTheGrant(t *testing.T) {
 		slow := func() bool { return rand.IntN(10) == 0 }
 		c.Proxy.On(func([]string) bool { return slow() }, faults.Every, faults.Delay(time.Millisecond))
 		c.Proxy.On(func([]string) bool { return slow() }, faults.Every, faults.DelayRequest(time.Millisecond))
-		var group sync.WaitGroup
 		var mu sync.Mutex
 		results := map[string]int{}
-		for range goroutines {
-			group.Go(func() {
-				for range rounds {
-					result := roundWithEndingContext(c, rand.IntN(4*goroutines))
-					mu.Lock()
-					results[result]++
-					mu.Unlock()
-				}
-			})
-		}
-		group.Wait()
+		driver.Together(goroutines, func(int) {
+			for range rounds {
+				result := roundWithEndingContext(c, rand.IntN(4*goroutines))
+				mu.Lock()
+				results[result]++
+				mu.Unlock()
+			}
+		})
 		t.Logf("%v", results)
 		for _, result := range []string{"granted", "ended", "held by others"} {
 			require.NotZero(t, results[result], result)

@@ -32,11 +32,12 @@ func newPair(t testing.TB, notifies bool) *pair {
 	return &pair{locktest.NewTopology(notifies, old), old, next}
 }
 
-// replicated waits until the replica has all that the master has now.
-func (p *pair) replicated(t testing.TB) {
+// promote makes the replica a master, once it has all that the old one has.
+func (p *pair) promote(t testing.TB) {
 	t.Helper()
 	p.old.Do(t, "SET", "marker", 1)
 	testkit.Eventually(t, testkit.Patience, func() bool { return has(t, p.next, "marker") }, "is replicated")
+	p.next.Do(t, "REPLICAOF", "NO", "ONE")
 }
 
 // The ways in which a master ends.
@@ -72,21 +73,14 @@ func changeMaster(t *testing.T, p *pair, end func(testing.TB, *pair), fair bool)
 	h := acquire(t, holder, "k", opts...)
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
-	got := make(chan error, 1)
-	go func() { got <- lockOnce(ctx, waiting, "k", opts) }()
-	testkit.Eventually(t, testkit.Patience, func() bool {
-		s := locktest.Engine(waiting).Queue.State()
-		return s.Subscribed && s.Lines[p.Key("k")].Entries == 1
-	}, "waits")
-	p.replicated(t)
-
-	p.next.Do(t, "REPLICAOF", "NO", "ONE")
+	got := waitFor(t, ctx, waiting, "k", opts...)
+	p.promote(t)
 	end(t, p)
 	p.SetMasters(p.next)
 	requireRenewed(t, h)
 	require.NoError(t, h.Unlock(t.Context()))
 	released := time.Now()
-	require.NoError(t, <-got)
+	require.NoError(t, testkit.ResultWithin(t, got, testkit.Patience))
 	require.Less(t, time.Since(released), 10*time.Second)
 	testkit.Eventually(t, testkit.Patience, func() bool { return !has(t, p.next, p.Key("k")) && !has(t, p.next, p.Key("k")+":q") }, "nothing is left")
 }
@@ -96,12 +90,24 @@ func has(t testing.TB, s *redistest.Server, key string) bool {
 	return s.Do(t, "EXISTS", key) == int64(1)
 }
 
-func lockOnce(ctx context.Context, c *relock.Client, key string, opts []relock.LockOption) error {
+func lockOnce(ctx context.Context, c *relock.Client, key string, opts ...relock.LockOption) error {
 	h, err := relock.NewRedisLock(key, c, append(opts, relock.WithBlock())...).Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	return h.Unlock(ctx)
+}
+
+// waitFor is lockOnce on a goroutine. It returns when the call is in the queue,
+// and will be notified.
+func waitFor(t testing.TB, ctx context.Context, c *relock.Client, key string, opts ...relock.LockOption) <-chan error {
+	t.Helper()
+	result := testkit.Async(t, func() error { return lockOnce(ctx, c, key, opts...) })
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		s := locktest.Engine(c).Queue.State()
+		return s.Subscribed && s.Lines[locktest.KeyOf(c, key)].Entries == 1
+	}, "waits, subscribed")
+	return result
 }
 
 // A call under way at a master that hangs goes on at the new one, as soon as
@@ -112,17 +118,16 @@ func TestCallUnderWayAtAMasterThatHangs(t *testing.T) {
 	proxy := faults.Start(t, p.old.Network, p.old.Address)
 	p.SetMasters(&redistest.Server{Network: proxy.Network, Address: proxy.Address})
 	c := p.Client(t)
-	require.NoError(t, lockOnce(t.Context(), c, "k", nil))
-	p.replicated(t)
-	p.next.Do(t, "REPLICAOF", "NO", "ONE")
+	require.NoError(t, lockOnce(t.Context(), c, "k"))
+	p.promote(t)
 	p.old.Pause(t)
-	got, set := make(chan error, 1), faults.Command("SET")
+	set := faults.Command("SET")
 	asked := proxy.Count(set)
-	go func() { got <- lockOnce(t.Context(), c, "k", nil) }()
+	got := testkit.Async(t, func() error { return lockOnce(t.Context(), c, "k") })
 	require.True(t, proxy.Await(set, asked+1, testkit.Patience), "is sent")
 	start := time.Now()
 	p.SetMasters(p.next)
-	require.NoError(t, <-got)
+	require.NoError(t, testkit.ResultWithin(t, got, testkit.Patience))
 	require.Less(t, time.Since(start), locktest.DefaultCommandTimeout/2)
 }
 
@@ -131,17 +136,16 @@ func TestCallUnderWayAtAMasterThatHangs(t *testing.T) {
 func TestCallThatConnectsToARetiredMaster(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, true)
-	p.replicated(t)
-	dials, host := make(chan struct{}, 10), (&net.Dialer{}).DialContext
+	p.promote(t)
+	dials := make(chan struct{}, 10)
 	c := p.Client(t, relock.WithMaxActive(1), relock.WithWaitMode(), relock.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 		if address != p.old.Address {
-			return host(ctx, network, address)
+			return system(ctx, network, address)
 		}
 		dials <- struct{}{}
 		<-ctx.Done() // a machine that is down answers no packet
 		return nil, ctx.Err()
 	}))
-	p.next.Do(t, "REPLICAOF", "NO", "ONE")
 	try := func(name string) <-chan error {
 		return testkit.Async(t, func() error {
 			_, err := relock.NewRedisLock(name, c).Acquire(t.Context())
@@ -168,14 +172,13 @@ func TestRetiredNodeOpensNothing(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, true)
 	c := p.Client(t)
-	require.NoError(t, lockOnce(t.Context(), c, "k", nil))
+	require.NoError(t, lockOnce(t.Context(), c, "k"))
 	r := routerOf(c)
 	n, err := r.Home(t.Context(), p.Key("k"))
 	require.NoError(t, err)
 	link := n.Link()
 	defer link.Close()
-	p.replicated(t)
-	p.next.Do(t, "REPLICAOF", "NO", "ONE")
+	p.promote(t)
 	p.old.Pause(t)
 	p.SetMasters(p.next)
 	testkit.Eventually(t, locktest.DefaultCommandTimeout/2, func() bool { return r.Connections() == 0 }, "is retired, and not closed yet")
@@ -199,7 +202,7 @@ func TestKeyOfNoServerHasNoRetiredNode(t *testing.T) {
 	s := redistest.StartTCP(t)
 	p := locktest.NewTopology(true, s)
 	c := p.Client(t)
-	require.NoError(t, lockOnce(t.Context(), c, "k", nil))
+	require.NoError(t, lockOnce(t.Context(), c, "k"))
 	p.SetMasters()
 	testkit.Eventually(t, testkit.Patience, func() bool { return routerOf(c).Connections() == 0 }, "is retired")
 	p.Fail(context.DeadlineExceeded)
@@ -218,8 +221,7 @@ func TestReleaseWhileThereIsNoMaster(t *testing.T) {
 	p := newPair(t, true)
 	c := p.Client(t)
 	h := acquire(t, c, "k")
-	p.replicated(t)
-	p.next.Do(t, "REPLICAOF", "NO", "ONE")
+	p.promote(t)
 	p.old.Pause(t)
 	unlocked := testkit.Async(t, func() error { return h.Unlock(t.Context()) })
 	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Engine(c).Retrier.Size() == 1 }, "is retried")
@@ -236,34 +238,28 @@ func TestReleaseWhileThereIsNoMaster(t *testing.T) {
 // nor workers, nor a subscription that it tries again.
 func TestOldMasterIsClosed(t *testing.T) {
 	t.Parallel()
-	for name, end := range masterEnds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPair(t, true)
-			c := p.Client(t, relock.WithCommandTimeout(locktest.AnswerLimit), relock.WithFair())
-			h := acquire(t, c, "k")
-			requireRenewed(t, h)
-			got := make(chan error, 1)
-			go func() { got <- lockOnce(t.Context(), c, "k", nil) }()
-			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.IsSubscribed(c) }, "waits")
-			p.replicated(t)
-			p.next.Do(t, "REPLICAOF", "NO", "ONE")
-			end(t, p)
-			p.SetMasters(p.next)
-			requireRenewed(t, h)
-			require.NoError(t, h.Unlock(t.Context()))
-			require.NoError(t, <-got)
-			testkit.Eventually(t, 10*time.Second, func() bool {
-				e := locktest.Engine(c)
-				return routerOf(c).Size() == 1 && e.Watchdog().Size() == 1 && e.Queue.State().Nodes == 1
-			}, "is closed")
-			require.NoError(t, lockOnce(t.Context(), c, "k", nil))
-			if name != "demoted" {
-				return
-			}
-			require.LessOrEqual(t, p.old.Info(t, "clients", "connected_clients"), int64(2), "that of the test, and its master")
-		})
-	}
+	testkit.Each(t, masterEnds, func(t *testing.T, name string, end func(testing.TB, *pair)) {
+		p := newPair(t, true)
+		c := p.Client(t, relock.WithCommandTimeout(locktest.AnswerLimit), relock.WithFair())
+		h := acquire(t, c, "k")
+		requireRenewed(t, h)
+		got := waitFor(t, t.Context(), c, "k")
+		p.promote(t)
+		end(t, p)
+		p.SetMasters(p.next)
+		requireRenewed(t, h)
+		require.NoError(t, h.Unlock(t.Context()))
+		require.NoError(t, testkit.ResultWithin(t, got, testkit.Patience))
+		testkit.Eventually(t, 10*time.Second, func() bool {
+			e := locktest.Engine(c)
+			return routerOf(c).Size() == 1 && e.Watchdog().Size() == 1 && e.Queue.State().Nodes == 1
+		}, "is closed")
+		require.NoError(t, lockOnce(t.Context(), c, "k"))
+		if name != "demoted" {
+			return
+		}
+		require.LessOrEqual(t, p.old.Info(t, "clients", "connected_clients"), int64(2), "that of the test, and its master")
+	})
 }
 
 // The only server may be no master for a while, as in an election. Its node is
@@ -273,11 +269,11 @@ func TestOnlyServerIsNamedAgain(t *testing.T) {
 	s := redistest.StartTCP(t)
 	p := locktest.NewTopology(true, s)
 	c := p.Client(t, relock.WithCommandTimeout(locktest.AnswerLimit))
-	require.NoError(t, lockOnce(t.Context(), c, "k", nil))
+	require.NoError(t, lockOnce(t.Context(), c, "k"))
 	p.SetMasters()
 	size := routerOf(c).Size
 	testkit.Eventually(t, testkit.Patience, func() bool { return size() == 0 }, "is closed")
-	require.Error(t, lockOnce(t.Context(), c, "k", nil))
+	require.Error(t, lockOnce(t.Context(), c, "k"))
 	p.Name(s)
 	ok, err := c.SetNEX(t.Context(), p.Key("again"), "v", time.Minute)
 	require.NoError(t, err, "the closed node is used")

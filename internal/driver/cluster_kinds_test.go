@@ -51,38 +51,22 @@ func (c *ofCluster) requireFree() {
 func TestKindsOnACluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 1, "--cluster-node-timeout", "15000")
-	for _, test := range []struct {
-		name string
-		run  func(*ofCluster)
-	}{
-		{"multi", multiLockOverSlots},
-		{"multi moved", multiLockOverAMovedSlot},
-		{"list", listOfAllMasters},
-		{"replicas", replicasOfAMaster},
-		{"force", forceUnlockOfAWaitingClient},
-	} {
-		t.Run(test.name, func(t *testing.T) { test.run(newOfCluster(t, c)) })
+	run := func(name string, test func(*ofCluster)) {
+		t.Run(name, func(t *testing.T) { test(newOfCluster(t, c)) })
 	}
+	run("multi", multiLockOverSlots)
+	run("multi moved", multiLockOverAMovedSlot)
+	run("list", listOfAllMasters)
+	run("replicas", replicasOfAMaster)
+	run("force", forceUnlockOfAWaitingClient)
 }
 
 // A MultiLock over the slots of all masters excludes the holders of each key.
 // It takes all of them or none.
 func multiLockOverSlots(c *ofCluster) {
-	one, other := c.clients[0], c.clients[1]
 	c.names = append(c.names, c.names[0]+"x") // another slot, maybe of the same master
-	h := locktest.Take(c, relock.NewMultiLock(c.names, one).Acquire)
-	for _, name := range c.names {
-		_, err := relock.NewRedisLock(name, other).Acquire(c.Context())
-		require.ErrorIs(c, err, relock.ErrLockAcquiredByOthers)
-	}
-	require.NoError(c, h.Unlock(c.Context()))
-	for _, name := range c.names {
-		held := locktest.Take(c, relock.NewRedisLock(name, other, relock.WithBlock()).Acquire)
-		_, err := relock.NewMultiLock(c.names, one).Acquire(c.Context())
-		require.ErrorIs(c, err, relock.ErrLockAcquiredByOthers)
-		require.NoError(c, held.Unlock(c.Context()))
-		c.requireFree()
-	}
+	at := func(name string) *redistest.Server { return c.MasterOf(c, name) }
+	requireAllOrNone(c, c.names, c.clients, at, c.requireFree)
 }
 
 // A slot of a MultiLock moves while it is held, and again while it is taken.
@@ -113,16 +97,7 @@ func multiLockOverAMovedSlot(c *ofCluster) {
 
 // List and Ping go to all masters.
 func listOfAllMasters(c *ofCluster) {
-	require.NoError(c, c.clients[0].Ping(c.Context()))
-	for _, name := range c.names {
-		acquire(c, c.clients[1], name)
-	}
-	var found []string
-	for info, err := range c.clients[0].List(c.Context(), "*") {
-		require.NoError(c, err)
-		found = append(found, info.Key)
-	}
-	require.ElementsMatch(c, c.names, found)
+	requireListed(c, c.clients[0], c.clients[1], c.names)
 	hung := c.MasterOf(c, c.names[1])
 	hung.Pause(c)
 	defer hung.Resume(c)

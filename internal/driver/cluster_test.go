@@ -103,21 +103,17 @@ func (c *onCluster) requireIdle(clients ...*relock.Client) {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t, 1)
-	for _, test := range []struct {
-		name string
-		run  func(*onCluster)
-	}{
-		{"moved", requestsFollow},
-		{"moves", slotMoves},
-		{"half", halfMoved},
-		{"queued", queuedBeforeTheMove},
-		{"endless", endlessRedirects},
-		{"one", oneServerOfACluster},
-		{"hangs", redirectToAServerThatHangs},
-		{"replicas", replicasOfTheNewNode},
-	} {
-		t.Run(test.name, func(t *testing.T) { test.run(on(t, cluster)) })
+	run := func(name string, test func(*onCluster)) {
+		t.Run(name, func(t *testing.T) { test(on(t, cluster)) })
 	}
+	run("moved", requestsFollow)
+	run("moves", slotMoves)
+	run("half", halfMoved)
+	run("queued", queuedBeforeTheMove)
+	run("endless", endlessRedirects)
+	run("one", oneServerOfACluster)
+	run("hangs", redirectToAServerThatHangs)
+	run("replicas", replicasOfTheNewNode)
 }
 
 // Each request that comes to a server without the key follows to the one that
@@ -194,19 +190,14 @@ func halfMoved(c *onCluster) {
 	c.Mislead(c.name, c.second) // which is right
 	waiting.Mislead(c.name, c.second)
 	move := c.BeginMove(c, c.slot, c.first)
-	for kind, l := range map[string]func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock{
-		"plain": func(client *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-			return relock.NewRedisLock(c.name, client, opts...)
-		},
-		"reentrant": func(client *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-			return relock.NewReentrantLock(c.name, client, opts...)
-		},
-	} {
-		h := locktest.Take(c, l(holder).Acquire)
+	for kind, newLock := range locktest.Kinds {
+		h := locktest.Take(c, newLock(c.name, holder).Acquire)
 		require.Len(c, c.keys(c.first), 1, kind)
 		requireRenewed(c, h)
 		asked := waiting.Asked()
-		granted := testkit.Async(c, func() error { return l(waiter, relock.WithBlock(), poll).Do(c.Context(), locktest.Nothing) })
+		granted := testkit.Async(c, func() error {
+			return newLock(c.name, waiter, relock.WithBlock(), poll).Do(c.Context(), locktest.Nothing)
+		})
 		testkit.Eventually(c, testkit.Patience, func() bool { return waiting.Asked() > asked+4 }, "tries")
 		require.NoError(c, h.Unlock(c.Context()), kind)
 		require.NoError(c, testkit.ResultWithin(c, granted, testkit.Patience), kind)
@@ -232,12 +223,9 @@ func halfMoved(c *onCluster) {
 func queuedBeforeTheMove(c *onCluster) {
 	waiting := c.Sibling()
 	holder, waiter := c.Client(c), waiting.Client(c)
-	for kind, l := range locksOf(holder, c.name) {
-		if kind == "fair" || kind == "read/write" {
-			continue
-		}
-		h := locktest.Take(c, l.Acquire)
-		granted := c.waits(c.Context(), waiter, locksOf(waiter, c.name, relock.WithBlock())[kind])
+	for kind, newLock := range locktest.Kinds {
+		h := locktest.Take(c, newLock(c.name, holder).Acquire)
+		granted := c.waits(c.Context(), waiter, newLock(c.name, waiter, relock.WithBlock()))
 		move := c.BeginMove(c, c.slot, c.first)
 		move.MoveKeys(c, c.Key(c.name))
 		require.NoError(c, h.Unlock(c.Context()), kind)

@@ -21,11 +21,8 @@ import (
 // connection is renewed over an idle one, while its client locks over it too.
 func TestFirstWatchedHoldAtTheLimit(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(testing.TB) (*redistest.Server, *relock.Client){
-		"unix": func(t testing.TB) (*redistest.Server, *relock.Client) {
-			s := redistest.Start(t)
-			return s, locktest.NewTestClient(t, s)
-		},
+	testkit.Each(t, map[string]func(testing.TB) (*redistest.Server, *relock.Client){
+		"unix": func(t testing.TB) (*redistest.Server, *relock.Client) { return locktest.OnOwn(t) },
 		"tcp, callers wait": func(t testing.TB) (*redistest.Server, *relock.Client) {
 			s := redistest.StartTCP(t)
 			return s, locktest.NewTestClient(t, s, relock.WithMaxActive(3), relock.WithWaitMode())
@@ -38,21 +35,18 @@ func TestFirstWatchedHoldAtTheLimit(t *testing.T) {
 			s := redistest.StartTCP(t)
 			return s, locktest.AsUserPool(t, s, &redis.Pool{MaxIdle: 3, MaxActive: 3, Wait: true})
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, c := open(t)
-			locktest.Warm(t, c, 2)
-			full := testkit.FillUp(t, s)
-			h := acquire(t, c, "k")
-			for range 3 {
-				requireRenewed(t, h)
-				require.NoError(t, relock.NewRedisLock("other", c).Do(t.Context(), locktest.Nothing))
-			}
-			require.NoError(t, h.Unlock(t.Context()))
-			full.RequireSame(t)
-		})
-	}
+	}, func(t *testing.T, _ string, open func(testing.TB) (*redistest.Server, *relock.Client)) {
+		s, c := open(t)
+		locktest.Warm(t, c, 2)
+		full := testkit.FillUp(t, s)
+		h := acquire(t, c, "k")
+		for range 3 {
+			requireRenewed(t, h)
+			require.NoError(t, relock.NewRedisLock("other", c).Do(t.Context(), locktest.Nothing))
+		}
+		require.NoError(t, h.Unlock(t.Context()))
+		full.RequireSame(t)
+	})
 }
 
 // A TryLock that its caller has left, and that is executed late, is released in
@@ -60,9 +54,7 @@ func TestFirstWatchedHoldAtTheLimit(t *testing.T) {
 func TestLateTryLockAtTheLimit(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
-	c := locktest.NewTestClient(t, s)
-	locktest.Warm(t, c, 2)
-	full := testkit.FillUp(t, s)
+	c, full := atTheLimit(t, s, 2)
 	s.Pause(t)
 	defer s.Resume(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -73,15 +65,22 @@ func TestLateTryLockAtTheLimit(t *testing.T) {
 	testkit.Eventually(t, 2*time.Second, func() bool { return !locktest.HasKey(t, full, c, "k") }, "released")
 }
 
+// atTheLimit returns a client with n idle connections, whose server has no room
+// for another one.
+func atTheLimit(t testing.TB, s *redistest.Server, n int) (*relock.Client, *testkit.Full) {
+	t.Helper()
+	c := locktest.NewTestClient(t, s)
+	locktest.Warm(t, c, n)
+	return c, testkit.FillUp(t, s)
+}
+
 // withOneIdle runs a test with a client that has one idle connection, when its
 // server has no room for another.
 func withOneIdle(t *testing.T, run func(*testing.T, *relock.Client, *testkit.Full)) {
 	t.Parallel()
 	testkit.Each(t, map[string]func(testing.TB, ...string) *redistest.Server{"unix": redistest.Start, "tcp": redistest.StartTCP}, func(t *testing.T, _ string, start func(testing.TB, ...string) *redistest.Server) {
-		s := start(t)
-		c := locktest.NewTestClient(t, s)
-		locktest.Warm(t, c, 1)
-		run(t, c, testkit.FillUp(t, s))
+		c, full := atTheLimit(t, start(t), 1)
+		run(t, c, full)
 	})
 }
 
@@ -124,10 +123,7 @@ func TestRefusedCallsLeaveIdleConnections(t *testing.T) {
 // subscription, which takes none of the callers'.
 func TestWaiterAtTheLimit(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartTCP(t)
-	c := locktest.NewTestClient(t, s)
-	locktest.Warm(t, c, 2)
-	full := testkit.FillUp(t, s)
+	c, full := atTheLimit(t, redistest.StartTCP(t), 2)
 	h := acquire(t, c, "k", relock.WithFair())
 	waits := testkit.Async(t, func() error {
 		return relock.NewRedisLock("k", c, relock.WithFair(), relock.WithBlock()).Lock(t.Context())
@@ -139,16 +135,6 @@ func TestWaiterAtTheLimit(t *testing.T) {
 	full.RequireSame(t)
 }
 
-// openShared opens the connection that calls share.
-func openShared(t testing.TB, c *relock.Client) {
-	t.Helper()
-	d := locktest.Engine(c).Driver.(*driver.Pool)
-	before := d.Apart
-	d.Apart = 0
-	defer func() { d.Apart = before }()
-	require.NoError(t, relock.NewRedisLock("another", c).Do(t.Context(), locktest.Nothing))
-}
-
 // A release that was executed on a connection that then broke, and sent again
 // over another one, was no loss.
 func TestReleaseThatWasSentTwice(t *testing.T) {
@@ -156,7 +142,11 @@ func TestReleaseThatWasSentTwice(t *testing.T) {
 	s := locktest.NewServerWithScripts(t)
 	c, proxy := locktest.Behind(t, s, relock.WithMaxActive(1))
 	h := acquire(t, c, "k")
-	openShared(t, c)
+	pool := locktest.PoolOf(c)
+	apart := pool.Apart
+	pool.Apart = 0
+	require.NoError(t, relock.NewRedisLock("another", c).Do(t.Context(), locktest.Nothing)) // opens the shared connection
+	pool.Apart = apart
 	defer locktest.PutBack(c, locktest.Borrow(t, c, 1)) // so that Unlock needs the retrier
 	cut := proxy.On(faults.Script(script.Release.SHA), 1, faults.CutAfter)
 	require.NoError(t, h.Unlock(t.Context()))
@@ -168,9 +158,7 @@ func TestReleaseThatWasSentTwice(t *testing.T) {
 func TestReplicatedHoldAtTheLimit(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewReplicated(t)
-	c := locktest.NewTestClient(t, r.Master)
-	locktest.Warm(t, c, 1)
-	full := testkit.FillUp(t, r.Master)
+	c, full := atTheLimit(t, r.Master, 1)
 	h, before := acquire(t, c, "k", locktest.OneReplica), full.Calls(t, "wait")
 	requireRenewed(t, h)
 	require.Greater(t, full.Calls(t, "wait"), before)

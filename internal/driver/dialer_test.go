@@ -13,18 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
 )
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
-
-func dialled(t testing.TB, s *redistest.Server, dial dialFunc, opts ...relock.ClientOption) *relock.Client {
-	t.Helper()
-	return locktest.NewTestClient(t, s, append(opts, relock.WithDialer(dial))...)
-}
 
 // buffered reads ahead, so its socket says nothing about answers.
 type buffered struct {
@@ -43,9 +37,7 @@ func (c *buffered) SetReadDeadline(at time.Time) error { return c.ahead.SetReadD
 
 func (c *buffered) Close() error { return errors.Join(c.TCPConn.Close(), c.ahead.Close()) }
 
-func system(ctx context.Context, network, address string) (net.Conn, error) {
-	return (&net.Dialer{}).DialContext(ctx, network, address)
-}
+var system = (&net.Dialer{}).DialContext
 
 func buffering(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := system(ctx, network, address)
@@ -78,49 +70,34 @@ var dialers = map[string]dialFunc{"plain": system, "buffered": buffering, "in tu
 func TestDialerOfAUser(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
-	for name, dial := range dialers {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := dialled(t, s, dial)
-			h := acquire(t, c, "k")
-			requireRenewed(t, h)
-			next := make(chan error, 1)
-			go func() {
-				w, err := relock.NewRedisLock("k", c, relock.WithBlock()).Acquire(t.Context())
-				if err == nil {
-					err = w.Unlock(t.Context())
-				}
-				next <- err
-			}()
-			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.WaitingIn(c, locktest.KeyOf(c, "k")) == 1 }, "waits")
-			require.NoError(t, h.Unlock(t.Context()))
-			require.NoError(t, <-next)
-		})
-	}
+	testkit.Each(t, dialers, func(t *testing.T, _ string, dial dialFunc) {
+		c := locktest.NewTestClient(t, s, relock.WithDialer(dial))
+		h := acquire(t, c, "k")
+		requireRenewed(t, h)
+		next := waitFor(t, t.Context(), c, "k")
+		require.NoError(t, h.Unlock(t.Context()))
+		require.NoError(t, testkit.ResultWithin(t, next, testkit.Patience))
+	})
 }
 
 // A call ends with its context while an answer is missing, over any connection.
 func TestDialerOfAUserAndALateAnswer(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
-	for name, dial := range dialers {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := faults.Start(t, s.Network, s.Address)
-			c := dialled(t, &redistest.Server{Network: p.Network, Address: p.Address}, dial)
-			for range 2 { // one connection of each kind
-				require.NoError(t, c.Ping(t.Context()))
-				p.Stall()
-				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-				start := time.Now()
-				require.ErrorIs(t, c.Ping(ctx), context.DeadlineExceeded)
-				require.Less(t, time.Since(start), time.Second)
-				cancel()
-				p.Resume()
-			}
+	testkit.Each(t, dialers, func(t *testing.T, _ string, dial dialFunc) {
+		c, p := locktest.Behind(t, s, relock.WithDialer(dial))
+		for range 2 { // one connection of each kind
 			require.NoError(t, c.Ping(t.Context()))
-		})
-	}
+			p.Stall()
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			start := time.Now()
+			require.ErrorIs(t, c.Ping(ctx), context.DeadlineExceeded)
+			require.Less(t, time.Since(start), time.Second)
+			cancel()
+			p.Resume()
+		}
+		require.NoError(t, c.Ping(t.Context()))
+	})
 }
 
 // A dialer that hangs costs its calls an error in time, also if calls need no
@@ -130,37 +107,32 @@ func TestDialerThatHangs(t *testing.T) {
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
 	var hangs atomic.Bool
-	c := dialled(t, redistest.StartTCP(t), func(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := relock.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 		if hangs.Load() {
 			<-release
 		}
 		return system(ctx, network, address)
-	}, relock.WithMaxIdle(0), relock.WithDialTimeout(100*time.Millisecond))
+	})
+	c := locktest.NewTestClient(t, redistest.StartTCP(t), dial, relock.WithMaxIdle(0), relock.WithDialTimeout(100*time.Millisecond))
 	require.NoError(t, c.Ping(t.Context()))
 	hangs.Store(true)
 	got := make(chan error, 1)
 	go func() { got <- c.Ping(t.Context()) }()
-	select {
-	case err := <-got:
-		require.ErrorContains(t, err, "no answer from the server")
-	case <-time.After(5 * time.Second):
-		t.Error("the call waits for the dialer")
-	}
+	err, ok := testkit.Await(got, 5*time.Second)
+	require.True(t, ok, "the call waits for the dialer")
+	require.ErrorContains(t, err, "no answer from the server")
 }
 
 // A dialer that fails or panics costs its calls an error.
 func TestDialerThatFails(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
-	for want, dial := range map[string]dialFunc{
+	testkit.Each(t, map[string]dialFunc{
 		"dialer panicked: no tunnel": func(context.Context, string, string) (net.Conn, error) { panic("no tunnel") },
 		"neither a connection":       func(context.Context, string, string) (net.Conn, error) { return nil, nil },
-	} {
-		t.Run(want, func(t *testing.T) {
-			t.Parallel()
-			require.ErrorContains(t, dialled(t, s, dial).Ping(t.Context()), want)
-		})
-	}
+	}, func(t *testing.T, want string, dial dialFunc) {
+		require.ErrorContains(t, locktest.NewTestClient(t, s, relock.WithDialer(dial)).Ping(t.Context()), want)
+	})
 	_, err := relock.NewClient("tcp", "localhost:6379", "", relock.WithDialer(nil))
 	require.ErrorIs(t, err, relock.ErrInvalid)
 	require.ErrorContains(t, err, "WithDialer: is nil")

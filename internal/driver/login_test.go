@@ -81,9 +81,8 @@ func TestTokenThatExpires(t *testing.T) {
 	v := newVault(t, "first")
 	d := v.pool(t)
 	l := linkOf(t, d)
-	limit := BatchLimit{Own: testkit.Patience, Borrowed: testkit.Patience}
 	require.Equal(t, "app", whoami(t, d))
-	requireAnswered(t, l.Pipeline(limit, []Request{echo("x")}))
+	requireAnswered(t, l.Pipeline(patient, []Request{echo("x")}))
 	for _, token := range []string{"second", "third"} {
 		v.rotate(t, token)
 		v.returns(token)
@@ -91,7 +90,7 @@ func TestTokenThatExpires(t *testing.T) {
 		v.server.Do(t, "CLIENT", "KILL", "USER", "app")
 		require.Equal(t, "app", whoami(t, d))
 		require.Positive(t, v.asked.Load()-asked)
-		requireAnswered(t, l.Pipeline(limit, []Request{echo("x")}))
+		requireAnswered(t, l.Pipeline(patient, []Request{echo("x")}))
 		require.Equal(t, asked+2, v.asked.Load(), "each new connection asks once")
 	}
 }
@@ -126,15 +125,14 @@ func TestSessionThatEnds(t *testing.T) {
 	shared.Apart = 0
 	apart, linked := v.pool(t), v.pool(t)
 	l := linkOf(t, linked)
-	limit := BatchLimit{Own: testkit.Patience, Borrowed: testkit.Patience}
 	for _, d := range []*Pool{shared, apart, linked} {
 		require.NoError(t, ping(t, d))
 	}
-	requireAnswered(t, l.Pipeline(limit, []Request{echo("x")}))
+	requireAnswered(t, l.Pipeline(patient, []Request{echo("x")}))
 	send := map[string]func(Request) error{
 		"shared": func(r Request) error { return shared.Send(t.Context(), Limits{}, r).Err },
 		"apart":  func(r Request) error { return apart.Send(t.Context(), Limits{}, r).Err },
-		"linked": func(r Request) error { return l.Pipeline(limit, []Request{r})[0].Err },
+		"linked": func(r Request) error { return l.Pipeline(patient, []Request{r})[0].Err },
 	}
 	for name, send := range send {
 		require.NoError(t, send(reset), name)
@@ -152,21 +150,18 @@ func TestCredentialsThatFail(t *testing.T) {
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
 	away := &net.OpError{Op: "dial", Err: errors.New("vault is away")}
-	for want, get := range map[string]func(context.Context) (string, string, error){
+	testkit.Each(t, map[string]func(context.Context) (string, string, error){
 		"credentials: dial: vault is away":       func(context.Context) (string, string, error) { return "", "", away },
 		"credentials: credentials panicked: out": func(context.Context) (string, string, error) { panic("out") },
 		"no answer from the server":              func(context.Context) (string, string, error) { <-release; return "", "", away },
-	} {
-		t.Run(want, func(t *testing.T) {
-			t.Parallel()
-			d := newTestPool(t, s, func(c *Config) { c.Login, c.DialTimeout = get, 100*time.Millisecond })
-			start := time.Now()
-			err := ping(t, d)
-			require.ErrorContains(t, err, want)
-			require.Less(t, time.Since(start), 2*time.Second)
-			require.Equal(t, want != "credentials: credentials panicked: out", IsTransient(err))
-		})
-	}
+	}, func(t *testing.T, want string, get func(context.Context) (string, string, error)) {
+		d := newTestPool(t, s, func(c *Config) { c.Login, c.DialTimeout = get, 100*time.Millisecond })
+		start := time.Now()
+		err := ping(t, d)
+		require.ErrorContains(t, err, want)
+		require.Less(t, time.Since(start), 2*time.Second)
+		require.Equal(t, want != "credentials: credentials panicked: out", IsTransient(err))
+	})
 	d := newTestPool(t, s, func(c *Config) {
 		c.Login = func(context.Context) (string, string, error) { return "", "", nil }
 	})

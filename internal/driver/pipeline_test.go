@@ -21,30 +21,26 @@ import (
 func TestSharedConnection(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
-	var group sync.WaitGroup
 	var mu sync.Mutex
 	answers := []time.Time{time.Now()}
-	for g := range 64 {
-		group.Go(func() {
-			for n := range 60 {
-				ctx, cancel := context.WithCancel(t.Context())
-				if n%4 == 0 {
-					time.AfterFunc(rand.N(time.Millisecond), cancel)
-				}
-				o := b.send(ctx, Limits{}, fmt.Sprint(g, " ", n))
-				if o.Err != nil && (ctx.Err() == nil || !errors.Is(o.Err, ErrAbandoned)) {
-					t.Errorf("send: %v", o.Err)
-				}
-				if o.Err == nil {
-					mu.Lock()
-					answers = append(answers, time.Now())
-					mu.Unlock()
-				}
-				cancel()
+	Together(64, func(g int) {
+		for n := range 60 {
+			ctx, cancel := context.WithCancel(t.Context())
+			if n%4 == 0 {
+				time.AfterFunc(rand.N(time.Millisecond), cancel)
 			}
-		})
-	}
-	group.Wait()
+			o := b.send(ctx, Limits{}, fmt.Sprint(g, " ", n))
+			if o.Err != nil && (ctx.Err() == nil || !errors.Is(o.Err, ErrAbandoned)) {
+				t.Errorf("send: %v", o.Err)
+			}
+			if o.Err == nil {
+				mu.Lock()
+				answers = append(answers, time.Now())
+				mu.Unlock()
+			}
+			cancel()
+		}
+	})
 	answers = append(answers, time.Now())
 	require.LessOrEqual(t, b.dials(), 1+silences(answers), "a caller that leaves gives up no connection on which answers come")
 }
@@ -55,10 +51,7 @@ func TestCallsBeyondAFewShare(t *testing.T) {
 	b := newSharedBench(t)
 	b.pool.Apart = Crowd
 	b.server.Pause(t)
-	var results []<-chan error
-	for n := range 4 * Crowd {
-		results = append(results, b.async(context.Background(), fmt.Sprint(n)))
-	}
+	results := b.burst(4 * Crowd)
 	testkit.Eventually(t, 2*time.Second, func() bool { return b.pool.Sending() == 4*Crowd }, "under way")
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 4*Crowd, 2*time.Second), "each has its connection")
 	b.server.Resume(t)
@@ -75,15 +68,11 @@ func TestLeavingASharedConnection(t *testing.T) {
 	b.server.Pause(t)
 	before := b.async(context.Background(), "before")
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, testkit.Patience))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	gone := b.leave(ctx, "left")
-	require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, testkit.Patience))
-	b.server.Resume(t)
-	require.NoError(t, testkit.ResultWithin(t, before, testkit.Patience)) // the connection is not silent
-	cancel()
-	o := <-gone
-	require.ErrorIs(t, o.Err, ErrAbandoned)
+	o := b.leave(func() {
+		require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, testkit.Patience))
+		b.server.Resume(t)
+		require.NoError(t, testkit.ResultWithin(t, before, testkit.Patience)) // the connection is not silent
+	})
 	require.True(t, o.Unanswered())
 	require.False(t, o.Abandoned.Answered())
 	b.requireAnswer("next")
@@ -94,16 +83,9 @@ func TestLeavingASharedConnection(t *testing.T) {
 // What a caller has left before it was written is not written.
 func TestLeftBeforeItWasWritten(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t)
-	b.requireAnswer("first")
+	b := newOpenBench(t)
 	s := b.aboutToWrite(0)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	gone := b.leave(ctx, "left")
-	b.awaitUnwritten(1)
-	cancel()
-	o := <-gone
-	require.ErrorIs(t, o.Err, ErrAbandoned)
+	o := b.leave(func() { b.awaitUnwritten(1) })
 	require.False(t, o.Unanswered())
 	later := b.async(context.Background(), "later")
 	b.awaitUnwritten(2)
@@ -117,13 +99,9 @@ func TestLeftBeforeItWasWritten(t *testing.T) {
 // written, as for the first.
 func TestBurstAfterARest(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t)
-	b.requireAnswer("first")
+	b := newOpenBench(t)
 	s := b.aboutToWrite(2 * testCommandTimeout)
-	var burst []<-chan error
-	for n := range 3 {
-		burst = append(burst, b.async(context.Background(), fmt.Sprint(n)))
-	}
+	burst := b.burst(3)
 	b.awaitUnwritten(len(burst))
 	s.more <- struct{}{}
 	testkit.AllWithin(t, burst, testkit.Patience)
@@ -134,8 +112,7 @@ func TestBurstAfterARest(t *testing.T) {
 // it took.
 func TestSharedConnectionGrowsOldBeforeAWrite(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t)
-	b.requireAnswer("first")
+	b := newOpenBench(t)
 	s := b.aboutToWrite(2 * testCommandTimeout)
 	sent := b.async(context.Background(), "taken")
 	b.awaitUnwritten(1)
@@ -153,19 +130,15 @@ func TestSharedRequestsAreStampedBeforeTheyAreWritten(t *testing.T) {
 	b := newSharedBench(t)
 	var mu sync.Mutex
 	sent := map[string]time.Time{}
-	var group sync.WaitGroup
-	for g := range 32 {
-		group.Go(func() {
-			for n := range 20 {
-				text := fmt.Sprint(g, " ", n)
-				o := b.send(t.Context(), Limits{}, text)
-				mu.Lock()
-				sent[text] = o.Sent
-				mu.Unlock()
-			}
-		})
-	}
-	group.Wait()
+	Together(32, func(g int) {
+		for n := range 20 {
+			text := fmt.Sprint(g, " ", n)
+			o := b.send(t.Context(), Limits{}, text)
+			mu.Lock()
+			sent[text] = o.Sent
+			mu.Unlock()
+		}
+	})
 	seen := 0
 	for _, request := range b.proxy.Seen() {
 		if request.Name == "ECHO" {
@@ -181,14 +154,10 @@ func TestSharedRequestsAreStampedBeforeTheyAreWritten(t *testing.T) {
 // others while answers come.
 func TestImpatientCallsKeepTheSharedConnection(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t, withCommandTimeout(testkit.Patience))
-	b.requireAnswer("first")
+	b := newOpenBench(t, withCommandTimeout(testkit.Patience))
 	b.proxy.On(faults.Command("ECHO"), faults.Every, faults.Delay(10*time.Millisecond))
 	start := time.Now()
-	var patient []<-chan error
-	for n := range 100 { // their answers come one after the other, ahead of those that the impatient ones wait for
-		patient = append(patient, b.async(context.Background(), fmt.Sprint("patient ", n)))
-	}
+	patient := b.burst(100) // their answers come one after the other, ahead of those that the impatient ones wait for
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 101, testkit.Patience))
 	for n := range 20 {
 		o := b.send(t.Context(), Limits{Answer: 3 * time.Millisecond}, fmt.Sprint(n))
@@ -226,8 +195,7 @@ func TestSharedDialIsForAll(t *testing.T) {
 // is cut when no call can wait any longer.
 func TestSilentSharedConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t, withCommandTimeout(time.Second))
-	b.requireAnswer("first")
+	b := newOpenBench(t, withCommandTimeout(time.Second))
 	b.proxy.On(faults.Command("ECHO"), 1, faults.DropAnswer)
 	patient := b.async(context.Background(), "patient")
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, 2*time.Second))
@@ -243,8 +211,7 @@ func TestSilentSharedConnectionIsReplaced(t *testing.T) {
 // alive.
 func TestSilentSharedConnectionWithShortContexts(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t)
-	b.requireAnswer("first")
+	b := newOpenBench(t)
 	b.proxy.On(faults.Command("ECHO"), 1, faults.DropAnswer)
 	for range 20 { // five are as long as a connection may be silent
 		ctx, cancel := context.WithTimeout(t.Context(), MinLimit/5)
@@ -291,28 +258,23 @@ func TestSharedConnectionToAReplica(t *testing.T) {
 // next one.
 func TestSharedConnectionBreaks(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t)
-	b.requireAnswer("first")
+	b := newOpenBench(t)
 	b.proxy.On(faults.Command("INCR"), 7, faults.CutAfter)
-	var group sync.WaitGroup
 	var mu sync.Mutex
 	answered, broke := 0, 0
-	for range 20 {
-		group.Go(func() {
-			o := b.pool.Send(context.Background(), Limits{}, Request{Cmd: "INCR", Args: []any{"n"}})
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case o.Answered:
-				answered++
-			case o.Broke():
-				broke++
-			default:
-				t.Errorf("outcome %+v", o)
-			}
-		})
-	}
-	group.Wait()
+	Together(20, func(int) {
+		o := b.pool.Send(context.Background(), Limits{}, Request{Cmd: "INCR", Args: []any{"n"}})
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case o.Answered:
+			answered++
+		case o.Broke():
+			broke++
+		default:
+			t.Errorf("outcome %+v", o)
+		}
+	})
 	executed, err := redis.Int(b.inspector.Do("GET", "n"))
 	require.NoError(t, err)
 	require.Positive(t, broke)
@@ -326,8 +288,7 @@ func TestSharedConnectionBreaks(t *testing.T) {
 // A server that was restarted while there were no calls costs no error.
 func TestSharedConnectionNoticesARestart(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t)
-	b.requireAnswer("first")
+	b := newOpenBench(t)
 	stream := b.pool.shared.stream.Load()
 	b.server.Kill(t)
 	<-stream.done

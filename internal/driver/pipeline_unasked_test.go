@@ -2,7 +2,6 @@ package driver
 
 import (
 	"errors"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,16 +20,12 @@ func TestRefusedSharedConnection(t *testing.T) {
 	} {
 		d := newTestPool(t, testkit.ServeText(t, "-"+text+"\r\n", 0))
 		d.Apart = 0
-		var group sync.WaitGroup
-		for range 8 {
-			group.Go(func() {
-				o := d.Send(t.Context(), Limits{}, echo("x"))
-				if o.Err == nil || IsTransient(o.Err) != retryable {
-					t.Errorf("error %v", o.Err)
-				}
-			})
-		}
-		group.Wait()
+		Together(8, func(int) {
+			o := d.Send(t.Context(), Limits{}, echo("x"))
+			if o.Err == nil || IsTransient(o.Err) != retryable {
+				t.Errorf("error %v", o.Err)
+			}
+		})
 	}
 }
 

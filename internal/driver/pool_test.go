@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
@@ -119,11 +119,7 @@ func TestScriptFlushInATightLoop(t *testing.T) {
 			flushes++
 		}
 	})
-	var group sync.WaitGroup
-	for range goroutines {
-		group.Go(func() { useWhileFlushed(t, c, rounds) })
-	}
-	group.Wait()
+	driver.Together(goroutines, func(int) { useWhileFlushed(t, c, rounds) })
 	requireRenewed(t, held)
 	close(over)
 	require.NoError(t, testkit.ResultWithin(t, flushed, locktest.FaultPatience))

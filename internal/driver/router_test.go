@@ -1,7 +1,6 @@
 package driver_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"slices"
@@ -41,9 +40,7 @@ func TestKeysAreAtTheirServers(t *testing.T) {
 	p, names := spread(t)
 	c := p.Client(t)
 	for _, name := range names {
-		for kind, lock := range map[string]interface {
-			Acquire(ctx context.Context) (relock.Hold, error)
-		}{
+		for kind, lock := range map[string]locktest.AnyLock{
 			"plain": relock.NewRedisLock(name, c), "fair": relock.NewRedisLock(name, c, relock.WithFair(), relock.WithBlock()),
 			"reentrant": relock.NewReentrantLock(name, c), "read/write": relock.NewRWLock(name, c),
 		} {
@@ -51,9 +48,7 @@ func TestKeysAreAtTheirServers(t *testing.T) {
 			require.NoError(t, err, kind)
 			requireRenewed(t, h)
 			require.NoError(t, h.Extend(t.Context(), time.Minute), kind)
-			info, err := c.Inspect(t.Context(), name)
-			require.NoError(t, err)
-			require.Equal(t, relock.StateHeld, info.State, kind)
+			require.Equal(t, relock.StateHeld, locktest.Inspect(t, c, name).State, kind)
 			for _, other := range names {
 				if s := p.Of(other); other != name {
 					require.Empty(t, keysOf(t, s), kind)
@@ -61,9 +56,7 @@ func TestKeysAreAtTheirServers(t *testing.T) {
 			}
 			require.NotEmpty(t, keysOf(t, p.Of(name)), kind)
 			require.NoError(t, h.Unlock(t.Context()), kind)
-			info, err = c.Inspect(t.Context(), name)
-			require.NoError(t, err)
-			require.Equal(t, relock.StateFree, info.State, kind)
+			require.Equal(t, relock.StateFree, locktest.Inspect(t, c, name).State, kind)
 		}
 		p.Of(name).Do(t, "FLUSHALL")
 	}
@@ -79,21 +72,10 @@ func TestWaitersOfTwoServers(t *testing.T) {
 	for range 3 {
 		for _, name := range names {
 			h := acquire(t, holders, name)
-			got := make(chan error, 1)
-			go func() {
-				w, err := relock.NewRedisLock(name, waiters, relock.WithBlock(), slow).Acquire(t.Context())
-				if err == nil {
-					err = w.Unlock(t.Context())
-				}
-				got <- err
-			}()
-			testkit.Eventually(t, testkit.Patience, func() bool {
-				s := locktest.Engine(waiters).Queue.State()
-				return s.Subscribed && s.Lines[p.Key(name)].Entries == 1
-			}, "waits, subscribed")
+			got := waitFor(t, t.Context(), waiters, name, slow)
 			start := time.Now()
 			require.NoError(t, h.Unlock(t.Context()))
-			require.NoError(t, <-got)
+			require.NoError(t, testkit.ResultWithin(t, got, testkit.Patience))
 			require.Less(t, time.Since(start), locktest.SlowPoll/2)
 		}
 	}
@@ -103,23 +85,31 @@ func TestWaitersOfTwoServers(t *testing.T) {
 func TestMultiLockOverTwoServers(t *testing.T) {
 	t.Parallel()
 	p, names := spread(t)
-	c, other := p.Client(t), p.Client(t)
-	h, err := relock.NewMultiLock(names, c).Acquire(t.Context())
-	require.NoError(t, err)
+	requireAllOrNone(t, names, [2]*relock.Client{p.Client(t), p.Client(t)}, p.Of, func() {
+		for _, name := range names { // the last try may still release
+			testkit.Eventually(t, testkit.Patience, func() bool { return len(keysOf(t, p.Of(name))) == 0 }, "is free")
+		}
+	})
+}
+
+// requireAllOrNone requires that a MultiLock of one client and locks of the
+// other one exclude each other, and that it takes all of its keys or none.
+func requireAllOrNone(t testing.TB, names []string, clients [2]*relock.Client, at func(name string) *redistest.Server, requireFree func()) {
+	t.Helper()
+	multi, other := relock.NewMultiLock(names, clients[0]), clients[1]
+	h := locktest.Take(t, multi.Acquire)
 	for _, name := range names {
-		require.EqualValues(t, 1, p.Of(name).Do(t, "EXISTS", p.Key(name)), "at its server")
+		require.EqualValues(t, 1, at(name).Do(t, "EXISTS", locktest.KeyOf(other, name)), "at its server")
 		_, err := relock.NewRedisLock(name, other).Acquire(t.Context())
 		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
 	}
 	require.NoError(t, h.Unlock(t.Context()))
 	for _, name := range names {
-		one := acquire(t, other, name, relock.WithBlock()) // the last try may still release
-		_, err = relock.NewMultiLock(names, c).Acquire(t.Context())
+		held := acquire(t, other, name, relock.WithBlock()) // the last try may still release
+		_, err := multi.Acquire(t.Context())
 		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
-		require.NoError(t, one.Unlock(t.Context()))
-	}
-	for _, name := range names { // the last try may still release
-		testkit.Eventually(t, testkit.Patience, func() bool { return len(keysOf(t, p.Of(name))) == 0 }, "is free")
+		require.NoError(t, held.Unlock(t.Context()))
+		requireFree()
 	}
 }
 
@@ -128,16 +118,7 @@ func TestListAndPingOfTwoServers(t *testing.T) {
 	t.Parallel()
 	p, names := spread(t)
 	c := p.Client(t)
-	require.NoError(t, c.Ping(t.Context()))
-	for _, name := range names {
-		acquire(t, c, name)
-	}
-	var found []string
-	for info, err := range c.List(t.Context(), "*") {
-		require.NoError(t, err)
-		found = append(found, info.Key)
-	}
-	require.ElementsMatch(t, names, found)
+	requireListed(t, c, c, names)
 	require.GreaterOrEqual(t, c.Stats().Connections, 2)
 	require.NoError(t, c.Close())
 	require.ErrorIs(t, c.Ping(t.Context()), relock.ErrClosed)
@@ -147,6 +128,22 @@ func TestListAndPingOfTwoServers(t *testing.T) {
 	require.Error(t, c.Ping(t.Context()))
 	require.Positive(t, p.Invalidations(p.Of(names[1])))
 	require.Zero(t, p.Invalidations(p.Of(names[0])))
+}
+
+// requireListed requires that a client reaches all servers, and lists the locks
+// that it or another one holds there.
+func requireListed(t testing.TB, c, holder *relock.Client, names []string) {
+	t.Helper()
+	require.NoError(t, c.Ping(t.Context()))
+	for _, name := range names {
+		acquire(t, holder, name)
+	}
+	var found []string
+	for info, err := range c.List(t.Context(), "*") {
+		require.NoError(t, err)
+		found = append(found, info.Key)
+	}
+	require.ElementsMatch(t, names, found)
 }
 
 // SetNEX and Eval go to the server of the first key.
@@ -217,15 +214,11 @@ func TestTopologyThatFails(t *testing.T) {
 	require.NoError(t, held.Unlock(t.Context()))
 
 	p.Fail(io.EOF) // a failure of the network passes
-	got := make(chan error, 1)
-	go func() {
-		_, err := relock.NewRedisLock(names[1], c, relock.WithBlock()).Acquire(t.Context())
-		got <- err
-	}()
+	got := testkit.Async(t, func() error { return lockOnce(t.Context(), c, names[1]) })
 	asked := p.Asked()
 	testkit.Eventually(t, testkit.Patience, func() bool { return p.Asked() > asked+1 }, "tries again")
 	p.Fail(nil)
-	require.NoError(t, <-got)
+	require.NoError(t, testkit.ResultWithin(t, got, testkit.Patience))
 }
 
 // Close with WithReleaseOnClose releases at each server.

@@ -15,30 +15,26 @@ import (
 // The channel of a call may get a value that was meant for an earlier call.
 func TestWokenForAnEarlierCall(t *testing.T) {
 	t.Parallel()
-	for name, ctx := range map[string]context.Context{"background": context.Background(), "can end": t.Context()} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newSharedCall(time.Now().Add(time.Hour))
-			result := testkit.Async(t, func() error {
-				o, why := c.wait(ctx, nil)
-				require.True(t, o.Answered)
-				return why
-			})
-			nudge(c.wake)
-			testkit.Eventually(t, testkit.Patience, func() bool { return len(c.wake) == 0 }, "woken")
-			require.Empty(t, result)
-			c.end(Result{Answered: true})
-			require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
+	testkit.Each(t, map[string]context.Context{"background": context.Background(), "can end": t.Context()}, func(t *testing.T, _ string, ctx context.Context) {
+		c := newSharedCall(time.Now().Add(time.Hour))
+		result := testkit.Async(t, func() error {
+			o, why := c.wait(ctx, nil)
+			require.True(t, o.Answered)
+			return why
 		})
-	}
+		nudge(c.wake)
+		testkit.Eventually(t, testkit.Patience, func() bool { return len(c.wake) == 0 }, "woken")
+		require.Empty(t, result)
+		c.end(Result{Answered: true})
+		require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
+	})
 }
 
 // One timer serves all calls. Each leaves when its own time is over, however
 // long those around it wait.
 func TestCallsLeaveInTime(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t)
-	b.requireAnswer("first")
+	b := newOpenBench(t)
 	b.proxy.On(faults.Command("ECHO"), 1, faults.Delay(time.Second))
 	begun := time.Now()
 	limits := []time.Duration{900, 150, 600, 300, 450}
@@ -61,8 +57,7 @@ func TestCallsLeaveInTime(t *testing.T) {
 // its buffer.
 func TestLargeBatchIsWrittenInParts(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t)
-	b.requireAnswer("first")
+	b := newOpenBench(t)
 	s := b.aboutToWrite(0)
 	requests := make([]Request, 1000)
 	for i := range requests {

@@ -34,10 +34,8 @@ type tracing struct{ redis.Conn }
 func TestUserPoolWithoutTimeouts(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := locktest.AsUserPool(t, s, &redis.Pool{Dial: func() (redis.Conn, error) {
-		conn, err := redis.Dial(s.Network, s.Address)
-		return tracing{conn}, err
-	}})
+	dial := driver.DialWrapped(s.Network, s.Address, func(conn redis.ConnWithTimeout) redis.Conn { return tracing{conn} })
+	c := locktest.AsUserPool(t, s, &redis.Pool{Dial: dial})
 	for range 2 {
 		err := relock.NewRedisLock("k", c).TryLock(t.Context())
 		require.ErrorIs(t, err, relock.ErrInvalid)
@@ -52,16 +50,11 @@ func TestUserPool(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	dial := func() (redis.Conn, error) { return redis.Dial(s.Network, s.Address) }
+	wrap := func(conn redis.ConnWithTimeout) redis.Conn { return wrapped{conn} }
 	for name, pool := range map[string]*redis.Pool{
-		"Dial":        {Dial: dial},
-		"DialContext": {DialContext: func(context.Context) (redis.Conn, error) { return dial() }},
-		"wrapped connections": {Dial: func() (redis.Conn, error) {
-			conn, err := dial()
-			if err != nil {
-				return nil, err
-			}
-			return wrapped{conn.(redis.ConnWithTimeout)}, nil
-		}},
+		"Dial":                {Dial: dial},
+		"DialContext":         {DialContext: func(context.Context) (redis.Conn, error) { return dial() }},
+		"wrapped connections": {Dial: driver.DialWrapped(s.Network, s.Address, wrap)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pool.MaxIdle = 5
@@ -139,25 +132,22 @@ func TestUserClosesThePool(t *testing.T) {
 // Callers that take every connection starve neither renewals nor releases.
 func TestFullPoolDoesNotStarveTheWatchdog(t *testing.T) {
 	t.Parallel()
-	for name, opts := range map[string][]relock.ClientOption{
+	testkit.Each(t, map[string][]relock.ClientOption{
 		"fail": {relock.WithMaxActive(4)},
 		"wait": {relock.WithMaxActive(4), relock.WithWaitMode()},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, c := locktest.OnOwn(t, opts...)
-			lease := relock.WithWatchdog(2400 * time.Millisecond) // an Unlock has a third of it, on a loaded machine too
-			plain := acquire(t, c, "p", lease)
-			reentrant := locktest.Take(t, relock.NewReentrantLock("r", c, lease).Acquire)
-			defer locktest.PutBack(c, locktest.Borrow(t, c, 4))
-			for _, h := range []relock.Hold{plain, reentrant} {
-				requireRenewed(t, h)
-				require.NoError(t, h.Unlock(t.Context()))
-			}
-			locktest.RequireFree(t, s, c, "p")
-			locktest.RequireFree(t, s, c, "r")
-		})
-	}
+	}, func(t *testing.T, _ string, opts []relock.ClientOption) {
+		s, c := locktest.OnOwn(t, opts...)
+		lease := relock.WithWatchdog(2400 * time.Millisecond) // an Unlock has a third of it, on a loaded machine too
+		plain := acquire(t, c, "p", lease)
+		reentrant := locktest.Take(t, relock.NewReentrantLock("r", c, lease).Acquire)
+		defer locktest.PutBack(c, locktest.Borrow(t, c, 4))
+		for _, h := range []relock.Hold{plain, reentrant} {
+			requireRenewed(t, h)
+			require.NoError(t, h.Unlock(t.Context()))
+		}
+		locktest.RequireFree(t, s, c, "p")
+		locktest.RequireFree(t, s, c, "r")
+	})
 }
 
 // Pairs leave nothing behind. Not parallel: it counts goroutines and bytes.
@@ -165,27 +155,23 @@ func TestPairsLeaveNothing(t *testing.T) {
 	s, c := locktest.OnOwn(t)
 	const workers, pairs = 4, 2500
 	round := func(n int) {
-		var group sync.WaitGroup
-		for i := range workers {
-			group.Go(func() {
-				plain, reentrant := relock.NewRedisLock(fmt.Sprint("p", i), c), relock.NewReentrantLock(fmt.Sprint("r", i), c)
-				for k := range n {
-					var l relock.Mutex = plain
-					if k%2 == 0 {
-						l = reentrant
-					}
-					ctx := t.Context()
-					if k%4 < 2 {
-						ctx = locktest.Unbounded(t)
-					}
-					if err := errors.Join(l.Lock(ctx), l.Unlock(ctx)); err != nil {
-						t.Error(err)
-						return
-					}
+		driver.Together(workers, func(i int) {
+			plain, reentrant := relock.NewRedisLock(fmt.Sprint("p", i), c), relock.NewReentrantLock(fmt.Sprint("r", i), c)
+			for k := range n {
+				var l relock.Mutex = plain
+				if k%2 == 0 {
+					l = reentrant
 				}
-			})
-		}
-		group.Wait()
+				ctx := t.Context()
+				if k%4 < 2 {
+					ctx = locktest.Unbounded(t)
+				}
+				if err := errors.Join(l.Lock(ctx), l.Unlock(ctx)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
 	}
 	heap := func() int64 {
 		runtime.GC()
@@ -212,16 +198,12 @@ func TestSharedConnectionOfAUserPool(t *testing.T) {
 	s := redistest.Start(t)
 	pool := &redis.Pool{IdleTimeout: time.Minute, MaxConnLifetime: time.Hour, MaxActive: 1}
 	c := locktest.Sharing(locktest.AsUserPool(t, s, pool))
-	var group sync.WaitGroup
-	for n := range 50 {
-		group.Go(func() {
-			l := relock.NewRedisLock(fmt.Sprint(n), c)
-			if err := errors.Join(l.Lock(t.Context()), l.Unlock(t.Context())); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
+	driver.Together(50, func(n int) {
+		l := relock.NewRedisLock(fmt.Sprint(n), c)
+		if err := errors.Join(l.Lock(t.Context()), l.Unlock(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
 	require.Zero(t, pool.ActiveCount())
 }
 
@@ -258,13 +240,9 @@ func TestCloseOfAConnectionThatBlocks(t *testing.T) {
 	proxy := faults.Start(t, s.Network, s.Address)
 	proxy.On(faults.Command("SUBSCRIBE"), 1, faults.ThenSilent)
 	called, freed, once := make(chan struct{}), make(chan struct{}), &sync.Once{}
-	pool := &redis.Pool{MaxIdle: 3, Dial: func() (redis.Conn, error) {
-		conn, err := redis.Dial(proxy.Network, proxy.Address)
-		if err != nil {
-			return nil, err
-		}
-		return &stuckClose{ConnWithTimeout: conn.(redis.ConnWithTimeout), called: called, freed: freed, once: once}, nil
-	}}
+	pool := &redis.Pool{MaxIdle: 3, Dial: driver.DialWrapped(proxy.Network, proxy.Address, func(conn redis.ConnWithTimeout) redis.Conn {
+		return &stuckClose{ConnWithTimeout: conn, called: called, freed: freed, once: once}
+	})}
 	other := locktest.NewTestClient(t, s)
 	c := locktest.AsUserPool(t, s, pool, relock.WithKeyPrefix(locktest.Prefix(other)))
 	defer close(freed)

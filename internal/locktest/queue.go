@@ -121,9 +121,9 @@ func (q *QueueBench) Take(c *relock.Client, opts ...relock.LockOption) relock.Ho
 
 // TakeReleased acquires the lock after a hand-off. A late poll may put that
 // wait back for a moment: it is given up as soon as the lock is offered to it.
-func (q *QueueBench) TakeReleased(c *relock.Client) relock.Hold {
+func (q *QueueBench) TakeReleased(c *relock.Client, opts ...relock.LockOption) relock.Hold {
 	q.Helper()
-	return q.Wait(q.Context(), c).Granted()
+	return q.Wait(q.Context(), c, opts...).Granted()
 }
 
 // Unlock releases a hold.

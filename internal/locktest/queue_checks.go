@@ -136,6 +136,14 @@ func (q *QueueBench) RequireIdle(intervals ...time.Duration) {
 	}
 }
 
+// UnlockLast releases the last hold of the lock, of which nothing may be left
+// then. Poll intervals above a second are named.
+func (q *QueueBench) UnlockLast(h relock.Hold, intervals ...time.Duration) {
+	q.Helper()
+	q.Unlock(h)
+	q.RequireNothingLeft(intervals...)
+}
+
 // RequireNothingLeft waits until lock and queue are gone. The heartbeats are
 // gone too, or expire: a last poll may have crossed the end. They stay for 12
 // periods. Intervals above a second are named.

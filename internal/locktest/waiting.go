@@ -63,6 +63,15 @@ func (q *QueueBench) WaitNext(ctx context.Context, n int, c *relock.Client, opts
 	return w
 }
 
+// WaitSubscribed is WaitNext in the context of the test. When it returns, the
+// server has recorded that it sees the client's subscription.
+func (q *QueueBench) WaitSubscribed(n int, c *relock.Client, opts ...relock.LockOption) *Waiting {
+	q.Helper()
+	w := q.WaitNext(q.Context(), n, c, opts...)
+	q.AwaitSubscribed(c)
+	return w
+}
+
 // known returns how many entries a client knows to be in the queue.
 func (q *QueueBench) known(c *relock.Client) int {
 	return Engine(c).Queue.State().Lines[q.Key].Entries

@@ -25,11 +25,8 @@ func TestClientThatComesBackKeepsItsEntry(t *testing.T) {
 		q := locktest.NewQueueBench(t, m, 2)
 		away, proxy := q.Behind()
 		h := q.Take(q.Clients[0])
-		first := q.WaitNext(context.Background(), 0, away, relock.WithPollInterval(time.Second)) // with 4 s to take it
-		second := q.WaitNext(context.Background(), 1, q.Clients[1])
-		third := q.WaitNext(context.Background(), 2, q.Clients[1])
-		q.AwaitSubscribed(away)
-		q.AwaitSubscribed(q.Clients[1])
+		first := q.WaitSubscribed(0, away, relock.WithPollInterval(time.Second)) // with 4 s to take it
+		second, third := q.WaitSubscribed(1, q.Clients[1]), q.WaitSubscribed(2, q.Clients[1])
 		proxy.Refuse()
 		time.Sleep(2700 * time.Millisecond)
 		next, _ := q.HandOff(h, second) // the first one seems crashed: its entry is removed
@@ -41,8 +38,7 @@ func TestClientThatComesBackKeepsItsEntry(t *testing.T) {
 		next = first.Granted()
 		require.False(t, third.HasEnded(), "the old entry is the one before")
 		q.Unlock(next)
-		q.Unlock(third.Granted())
-		q.RequireNothingLeft()
+		q.UnlockLast(third.Granted())
 	})
 }
 
@@ -61,14 +57,10 @@ func TestServerForgetsTheQueue(t *testing.T) {
 	}, func(t testing.TB, m mode, forget func(*bench)) {
 		q := locktest.NewQueueBench(t, m, 4)
 		h := q.Take(q.Clients[0])
-		served, inside := 0, 0 // guarded by the lock
+		var served visits
 		var results []<-chan error
 		for i := range 12 {
-			results = append(results, async(q, q.Lock(q.Clients[1+i%3]), 1, func() {
-				inside++
-				served += inside
-				inside--
-			}))
+			results = append(results, async(q, q.Lock(q.Clients[1+i%3]), 1, served.add))
 			q.AwaitQueued(q.EntriesOf(i+1, 3))
 		}
 		start := time.Now()
@@ -76,9 +68,9 @@ func TestServerForgetsTheQueue(t *testing.T) {
 		if err := h.Unlock(t.Context()); err != nil {
 			require.ErrorIs(t, err, relock.ErrLockLost)
 		}
-		requireAll(t, results)
+		testkit.AllWithin(t, results, testkit.Patience)
 		require.Less(t, time.Since(start), 15*time.Second)
-		require.Equal(t, 12, served)
+		require.Equal(t, 12, served.all)
 		q.RequireNothingLeft()
 	})
 }
@@ -88,15 +80,14 @@ func TestServerForgetsTheQueue(t *testing.T) {
 // subscription have for it, and if there is no message and polls are answered
 // later than they are waited for. Then the waiter has the command timeout.
 func TestWaiterWhoseClientIsSlow(t *testing.T) {
-	slowConnect := func(p *faults.Proxy) {
-		p.On(faults.Command("SELECT"), faults.Every, faults.Delay(driver.MinConnect+200*time.Millisecond))
-	}
-	latePolls := func(p *faults.Proxy) {
-		p.On(faults.Command("SUBSCRIBE"), faults.Every, faults.ErrorLine("NOPERM User app has no permissions to run the 'subscribe' command"))
-		p.On(faults.Script(script.Poll.SHA), faults.Every, faults.Delay(background.RetryLimit+200*time.Millisecond))
-	}
-	locktest.EachCase(t, []mode{locktest.PlainUnfair, locktest.PlainFair}, map[string]func(*faults.Proxy){
-		"connects slowly": slowConnect, "polls are answered late": latePolls,
+	locktest.EachCase(t, plainModes, map[string]func(*faults.Proxy){
+		"connects slowly": func(p *faults.Proxy) {
+			p.On(faults.Command("SELECT"), faults.Every, faults.Delay(driver.MinConnect+200*time.Millisecond))
+		},
+		"polls are answered late": func(p *faults.Proxy) {
+			p.On(faults.Command("SUBSCRIBE"), faults.Every, faults.ErrorLine("NOPERM User app has no permissions to run the 'subscribe' command"))
+			p.On(faults.Script(script.Poll.SHA), faults.Every, faults.Delay(background.RetryLimit+200*time.Millisecond))
+		},
 	}, func(t testing.TB, m mode, slow func(*faults.Proxy)) {
 		q := locktest.NewQueueBench(t, m, 1, relock.WithDatabase(1))
 		c, proxy := q.Behind(relock.WithDatabase(1))

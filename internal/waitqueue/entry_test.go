@@ -156,8 +156,7 @@ func TestRetainedEntryThatIsGone(t *testing.T) {
 		testkit.Eventually(t, 500*time.Millisecond, func() bool { return q.QueueLength() == 1 }, "back in the queue")
 		next, _ := q.HandOff(h, w)
 		require.Equal(t, 2, locktest.Passes(next), "handed off by the entry that it took")
-		q.Unlock(next)
-		q.RequireNothingLeft()
+		q.UnlockLast(next)
 	})
 }
 
@@ -195,8 +194,7 @@ func TestNoLocalHandOffToANotifiedWaiter(t *testing.T) {
 	require.False(t, q.IsQueued(q.Clients[0]))
 	next := q.PassTo(h, w)
 	require.NotEqual(t, value, q.Value())
-	q.Unlock(next)
-	q.RequireNothingLeft()
+	q.UnlockLast(next)
 }
 
 // A waiter that is handed the lock while it is woken leaves the wake-up to its

@@ -88,8 +88,7 @@ func TestWaiterGivesUpWhatIsReservedForIt(t *testing.T) {
 			h := q.Wait(t.Context(), q.Clients[0]).Granted() // an entry that was given up may still be there
 			ctx, cancel := context.WithCancel(t.Context())
 			first := q.WaitNext(ctx, 0, slow, relock.WithPollInterval(20*time.Millisecond), relock.WithWatchdog(3*time.Second), relock.WithFencing()) // it claims
-			second := q.WaitNext(t.Context(), 1, q.Clients[1], patient)
-			q.AwaitSubscribed(q.Clients[1])
+			second := q.WaitSubscribed(1, q.Clients[1], patient)
 			time.Sleep(12 * time.Millisecond) // no longer young
 			n := proxy.Count(claim)
 			proxy.On(claim, 1, faults.DropRequest)
@@ -131,8 +130,7 @@ func TestPollOfAWaitThatIsOver(t *testing.T) {
 			testkit.Eventually(t, time.Second, func() bool { return q.QueueLength() == 1 && proxy.Count(faults.Script(script.Cancel.SHA)) == 2 }, "cancelled again")
 		}
 		next, _ := q.HandOff(h, stays)
-		q.Unlock(next)
-		q.RequireNothingLeft()
+		q.UnlockLast(next)
 	})
 }
 
@@ -140,23 +138,23 @@ func TestPollOfAWaitThatIsOver(t *testing.T) {
 // nothing behind for longer than a second: no entry, and no hold that nobody
 // wants. TestOneFaultInEachRequestOfAWaiter has those to a held lock.
 func TestEnqueueThatComesAfterItsCancel(t *testing.T) {
+	type held struct {
+		how    faults.Action
+		queued int // by a second attempt
+	}
 	s := locktest.NewServerWithScripts(t)
-	locktest.EachCase(t, locktest.QueueModes, map[string]bool{"held back": false, "held back and cut": true}, func(t testing.TB, m mode, cut bool) {
+	locktest.EachCase(t, locktest.QueueModes, map[string]held{
+		"held back": {faults.HoldOnly, 0}, "held back and cut": {faults.HoldAndCut, 1},
+	}, func(t testing.TB, m mode, c held) {
 		q := locktest.NewQueueBenchOn(t, s, m, 1)
 		client, proxy := q.Behind()
 		enqueue := faults.Script(script.Enqueue.SHA)
-		action := faults.HoldOnly
-		if cut {
-			action = faults.HoldAndCut
-		}
-		proxy.On(enqueue, 1, action)
+		proxy.On(enqueue, 1, c.how)
 		h := q.Take(q.Clients[0])
 		ctx, cancel := context.WithCancel(t.Context())
 		w := q.Wait(ctx, client)
 		require.True(t, proxy.Await(enqueue, 1, testkit.Patience))
-		if cut {
-			q.AwaitQueued(1)
-		}
+		q.AwaitQueued(c.queued)
 		cancel()
 		require.ErrorIs(t, w.End(), context.Canceled)
 		require.True(t, proxy.Await(faults.Script(script.Cancel.SHA), 1, testkit.Patience))
@@ -179,8 +177,7 @@ func TestServerGoesAwayBeforeItAnswers(t *testing.T) {
 		"one attempt": locktest.AnyLock.TryAcquire, "waiting": locktest.AnyLock.Acquire,
 	}, func(t testing.TB, m mode, take func(locktest.AnyLock, context.Context) (relock.Hold, error)) {
 		s := locktest.NewServerWithScripts(t)
-		proxy := faults.Start(t, s.Network, s.Address)
-		c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address}, relock.WithExpiry(20*time.Second))
+		c, proxy := locktest.Behind(t, s, relock.WithExpiry(20*time.Second))
 		lock := m.Lock(c)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -221,10 +218,8 @@ func TestWaitEndsBeforeTheQueueAnswers(t *testing.T) {
 // error says which limit it was, not that the server did not answer.
 func TestBlockTimeoutShorterThanARoundTrip(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	proxy := faults.Start(t, s.Network, s.Address)
+	c, proxy := locktest.Behind(t, redistest.Shared(t))
 	proxy.On(faults.Any, faults.Every, faults.Delay(2*time.Second))
-	c := locktest.NewTestClient(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
 	for name, newLock := range locktest.AllKinds {
 		lock := newLock(name, c, relock.WithBlockTimeout(time.Millisecond))
 		start := time.Now()

@@ -27,30 +27,58 @@ const (
 // grants. By default it has 0.3 s.
 var slowPolls = relock.WithPollInterval(claimLease / 4)
 
-// granting is a lock whose waiter is granted it by a message, while its claims
-// meet a fault.
-func granting(t testing.TB, m mode, claims faults.Action) (q *bench, waiter *relock.Client, h relock.Hold, w *waiting) {
-	q = locktest.NewQueueBench(t, m, 1)
-	waiter, proxy := q.Behind()
-	proxy.On(faults.Script(script.Claim.SHA), faults.Every, claims)
-	h = q.Take(q.Clients[0])
-	w = q.WaitNext(context.Background(), 0, waiter, slowPolls)
-	q.AwaitSubscribed(waiter)
-	return q, waiter, h, w
+// grant is a lock that a message can grant to its waiter, whose claims meet a
+// fault.
+type grant struct {
+	*bench
+
+	waiter *relock.Client
+	proxy  *faults.Proxy // before the waiter
+	held   relock.Hold   // by another client
+	waits  *waiting
+}
+
+func newGrant(t testing.TB, m mode, claims faults.Action, opts ...relock.ClientOption) *grant {
+	t.Helper()
+	q := &grant{bench: locktest.NewQueueBench(t, m, 1)}
+	q.waiter, q.proxy = q.Behind(opts...)
+	q.proxy.On(faults.Script(script.Claim.SHA), faults.Every, claims)
+	q.held = q.Take(q.Clients[0])
+	q.waits = q.WaitSubscribed(0, q.waiter, slowPolls)
+	return q
+}
+
+// granted is a new grant after the hand-off, and the hold of its waiter.
+func granted(t testing.TB, m mode, claims faults.Action, opts ...relock.ClientOption) (*grant, relock.Hold) {
+	t.Helper()
+	q := newGrant(t, m, claims, opts...)
+	h, _ := q.HandOff(q.held, q.waits)
+	return q, h
+}
+
+// requireLost waits for the end of a hold, and requires that its key is
+// reserved while it is valid.
+func (q *grant) requireLost(h relock.Hold) {
+	q.Helper()
+	for ; h.Err() == nil; time.Sleep(5 * time.Millisecond) {
+		value := q.Value()
+		require.True(q, strings.HasPrefix(value, reserved) || h.Err() != nil, "valid, but the key is %q", value)
+	}
+	require.ErrorIs(q, h.Err(), relock.ErrLockLost)
+	require.ErrorIs(q, h.Unlock(context.Background()), relock.ErrLockLost)
+	q.RequireNothingLeft(claimLease / 4)
 }
 
 // The message is the grant: the lock is only reserved when Lock returns. The
 // claim makes it the hold, with the whole lease.
 func TestMessageIsTheGrant(t *testing.T) {
 	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
-		q, _, h, w := granting(t, m, faults.DelayRequest(200*time.Millisecond))
-		h, _ = q.HandOff(h, w)
+		q, h := granted(t, m, faults.DelayRequest(200*time.Millisecond))
 		require.True(t, strings.HasPrefix(q.Value(), reserved), "%s", q.Snapshot())
 		require.Less(t, time.Until(h.ValidUntil()), claimLease)
 		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
 		require.False(t, strings.HasPrefix(q.Value(), reserved), "%s", q.Snapshot())
-		q.Unlock(h)
-		q.RequireNothingLeft(claimLease / 4)
+		q.UnlockLast(h, claimLease/4)
 	})
 }
 
@@ -58,58 +86,43 @@ func TestMessageIsTheGrant(t *testing.T) {
 func TestFixedLeaseIsGrantedByMessage(t *testing.T) {
 	q := locktest.NewQueueBench(t, plainModes[0], 2)
 	h := q.Take(q.Clients[0])
-	w := q.WaitNext(context.Background(), 0, q.Clients[1], relock.WithExpiry(time.Minute), slowPolls)
-	q.AwaitSubscribed(q.Clients[1])
+	w := q.WaitSubscribed(0, q.Clients[1], relock.WithExpiry(time.Minute), slowPolls)
 	h, _ = q.HandOff(h, w)
 	testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > time.Minute/2 }, "the claim is answered")
-	q.Unlock(h)
-	q.RequireNothingLeft(claimLease / 4)
+	q.UnlockLast(h, claimLease/4)
 }
 
 // A waiter that has waited for a quarter of a claim lease claims, and waits for
 // the answer: the message does not say when the lock was reserved.
 func TestLongWaitIsNotGrantedByMessage(t *testing.T) {
 	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
-		q, _, h, w := granting(t, m, faults.DelayRequest(200*time.Millisecond))
+		q := newGrant(t, m, faults.DelayRequest(200*time.Millisecond))
 		time.Sleep(claimLease / 4) // which is what counts
-		h, took := q.HandOff(h, w)
+		h, took := q.HandOff(q.held, q.waits)
 		require.GreaterOrEqual(t, took, 200*time.Millisecond)
 		require.Greater(t, time.Until(h.ValidUntil()), claimLease)
-		q.Unlock(h)
-		q.RequireNothingLeft(claimLease / 4)
+		q.UnlockLast(h, claimLease/4)
 	})
 }
 
 // Without an answer to the claim, the hold ends before the reservation can.
 func TestUnansweredClaimEndsTheHold(t *testing.T) {
 	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
-		q, _, h, w := granting(t, m, faults.DropRequest)
-		h, _ = q.HandOff(h, w)
-		for ; h.Err() == nil; time.Sleep(5 * time.Millisecond) {
-			value := q.Value()
-			require.True(t, strings.HasPrefix(value, reserved) || h.Err() != nil, "valid, but the key is %q", value)
-		}
-		require.ErrorIs(t, h.Err(), relock.ErrLockLost)
-		require.ErrorIs(t, h.Unlock(context.Background()), relock.ErrLockLost)
-		q.RequireNothingLeft(claimLease / 4)
+		q, h := granted(t, m, faults.DropRequest)
+		q.requireLost(h)
 	})
 }
 
 // A claim does not wait behind a renewal whose connection has gone silent.
 func TestClaimPassesASilentRenewal(t *testing.T) {
 	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
-		q := locktest.NewQueueBench(t, m, 1)
-		waiter, proxy := q.Behind(relock.WithCommandTimeout(time.Minute))
-		other, err := relock.NewRedisLock("other", waiter).TryAcquire(t.Context())
-		require.NoError(t, err)
-		h := q.Take(q.Clients[0])
-		w := q.WaitNext(context.Background(), 0, waiter, slowPolls)
-		q.AwaitSubscribed(waiter)
+		q := newGrant(t, m, faults.Delay(0), relock.WithCommandTimeout(time.Minute))
+		other := locktest.Take(t, relock.NewRedisLock("other", q.waiter).TryAcquire)
 		renewal := faults.Script(script.Renew.SHA)
-		proxy.On(renewal, 1, faults.DropRequest)
-		locktest.Engine(waiter).Watchdog().Hasten()
-		require.True(t, proxy.Await(renewal, 1, testkit.Patience))
-		h, _ = q.HandOff(h, w)
+		q.proxy.On(renewal, 1, faults.DropRequest)
+		locktest.Engine(q.waiter).Watchdog().Hasten()
+		require.True(t, q.proxy.Await(renewal, 1, testkit.Patience))
+		h, _ := q.HandOff(q.held, q.waits)
 		testkit.Eventually(t, testkit.Patience, func() bool { return h.Err() != nil || time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
 		q.Unlock(h)
 		require.NoError(t, other.Unlock(context.Background()))
@@ -121,36 +134,33 @@ func TestClaimPassesASilentRenewal(t *testing.T) {
 // neither the reservation nor the hold.
 func TestDoubledGrant(t *testing.T) {
 	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
-		q, waiter, h, w := granting(t, m, faults.DelayRequest(200*time.Millisecond))
-		h, _ = q.HandOff(h, w)
+		q, h := granted(t, m, faults.DelayRequest(200*time.Millisecond))
 		name := strings.TrimPrefix(q.Value(), reserved)
 		for time.Until(h.ValidUntil()) < claimLease {
-			q.Server.Do(t, "PUBLISH", channel(waiter), name+" "+q.Key)
+			q.Server.Do(t, "PUBLISH", channel(q.waiter), name+" "+q.Key)
 			require.NotEmpty(t, q.Value(), "the reservation was ended under a valid hold")
 		}
-		q.Server.Do(t, "PUBLISH", channel(waiter), name+" "+q.Key)
+		q.Server.Do(t, "PUBLISH", channel(q.waiter), name+" "+q.Key)
 		time.Sleep(100 * time.Millisecond) // for what should not happen
 		require.NoError(t, h.Err())
-		q.Unlock(h)
-		q.RequireNothingLeft(claimLease / 4)
+		q.UnlockLast(h, claimLease/4)
 	})
 }
 
 // A name without the right nonce, or for another key, grants nothing.
 func TestForgedGrant(t *testing.T) {
 	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
-		q, waiter, h, w := granting(t, m, faults.Delay(0))
+		q := newGrant(t, m, faults.Delay(0))
 		name := q.NewestEntry()
 		plain := name[:strings.LastIndexByte(name, ':')]
 		for _, text := range []string{plain, plain + ":", plain + ":" + strings.Repeat("0", 16), name[:len(name)-1], name + "0"} {
-			q.Server.Do(t, "PUBLISH", channel(waiter), text+" "+q.Key)
+			q.Server.Do(t, "PUBLISH", channel(q.waiter), text+" "+q.Key)
 		}
-		q.Server.Do(t, "PUBLISH", channel(waiter), name+" "+locktest.Prefix(waiter)+"{other}")
+		q.Server.Do(t, "PUBLISH", channel(q.waiter), name+" "+locktest.Prefix(q.waiter)+"{other}")
 		time.Sleep(100 * time.Millisecond) // for what should not happen
-		require.False(t, w.HasEnded(), "granted while another one has it: %v", w.Err)
-		h, _ = q.HandOff(h, w)
-		q.Unlock(h)
-		q.RequireNothingLeft(claimLease / 4)
+		require.False(t, q.waits.HasEnded(), "granted while another one has it: %v", q.waits.Err)
+		h, _ := q.HandOff(q.held, q.waits)
+		q.UnlockLast(h, claimLease/4)
 	})
 }
 
@@ -160,12 +170,10 @@ func TestUnlockBeforeTheClaim(t *testing.T) {
 	locktest.EachCase(t, plainModes, map[string]faults.Action{
 		"late": faults.DelayRequest(100 * time.Millisecond), "lost": faults.DropRequest, "answer lost": faults.DropAnswer, "doubled": faults.Double,
 	}, func(t testing.TB, m mode, claims faults.Action) {
-		q, _, h, w := granting(t, m, claims)
-		h, _ = q.HandOff(h, w)
+		q, h := granted(t, m, claims)
 		q.Unlock(h)
 		next := q.Wait(q.Context(), q.Clients[0])
-		q.Unlock(next.Granted())
-		q.RequireNothingLeft(claimLease / 4)
+		q.UnlockLast(next.Granted(), claimLease/4)
 	})
 }
 
@@ -173,35 +181,30 @@ func TestUnlockBeforeTheClaim(t *testing.T) {
 // not after a third of the lease, but within a round trip.
 func TestLostReservationEndsTheHold(t *testing.T) {
 	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
-		q, _, h, w := granting(t, m, faults.DelayRequest(100*time.Millisecond))
-		h, _ = q.HandOff(h, w)
+		q, h := granted(t, m, faults.DelayRequest(100*time.Millisecond))
 		q.Server.Do(t, "FLUSHALL")
 		other := q.Take(q.Clients[0])
 		testkit.Eventually(t, time.Second, func() bool { return h.Err() != nil }, "the loss is noticed")
 		require.ErrorIs(t, h.Unlock(context.Background()), relock.ErrLockLost)
 		require.NoError(t, other.Err())
-		q.Unlock(other)
-		q.RequireNothingLeft(claimLease / 4)
+		q.UnlockLast(other, claimLease/4)
 	})
 }
 
 // Extend and Detach need the hold at the server: they wait for the claim.
 func TestExtendWaitsForTheClaim(t *testing.T) {
 	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
-		q, _, h, w := granting(t, m, faults.DelayRequest(100*time.Millisecond))
-		h, _ = q.HandOff(h, w)
+		q, h := granted(t, m, faults.DelayRequest(100*time.Millisecond))
 		require.NoError(t, h.Extend(t.Context(), time.Minute))
 		require.Greater(t, time.Until(h.ValidUntil()), time.Minute/2)
-		q.Unlock(h)
-		q.RequireNothingLeft(claimLease / 4)
+		q.UnlockLast(h, claimLease/4)
 	})
 }
 
 // A call that waits for the claim ends with its context, and with its reason.
 // The hold stays as it was.
 func TestExtendIsCancelledBeforeTheClaim(t *testing.T) {
-	q, _, h, w := granting(t, plainModes[0], faults.DelayRequest(200*time.Millisecond))
-	h, _ = q.HandOff(h, w)
+	q, h := granted(t, plainModes[0], faults.DelayRequest(200*time.Millisecond))
 	for _, request := range []func(context.Context) error{
 		func(ctx context.Context) error { return h.Extend(ctx, time.Minute) },
 		func(ctx context.Context) error { _, err := relock.Detach(ctx, h, time.Minute); return err },
@@ -211,55 +214,35 @@ func TestExtendIsCancelledBeforeTheClaim(t *testing.T) {
 		cancel()
 	}
 	require.NoError(t, h.Err())
-	q.Unlock(h)
-	q.RequireNothingLeft(claimLease / 4)
+	q.UnlockLast(h, claimLease/4)
 }
 
 // A hold that was granted by a message ends with its client, which releases the
 // reservation if it should.
 func TestCloseBeforeTheClaim(t *testing.T) {
-	q := locktest.NewQueueBench(t, plainModes[0], 1)
-	waiter, proxy := q.Behind(relock.WithReleaseOnClose())
-	proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DropRequest)
-	h := q.Take(q.Clients[0])
-	w := q.WaitNext(context.Background(), 0, waiter, slowPolls)
-	q.AwaitSubscribed(waiter)
-	h, _ = q.HandOff(h, w)
-	require.NoError(t, waiter.Close())
+	q, h := granted(t, plainModes[0], faults.DropRequest, relock.WithReleaseOnClose())
+	require.NoError(t, q.waiter.Close())
 	require.ErrorIs(t, h.Err(), relock.ErrClosed)
-	q.Unlock(q.Take(q.Clients[0]))
-	q.RequireNothingLeft(claimLease / 4)
+	q.UnlockLast(q.Take(q.Clients[0]), claimLease/4)
 }
 
 // A message that comes late grants the lock for no longer than the reservation
 // lasts.
 func TestLateMessage(t *testing.T) {
 	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
-		q := locktest.NewQueueBench(t, m, 1)
-		waiter, proxy := q.Behind()
-		proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DropRequest)
-		h := q.Take(q.Clients[0])
-		w := q.WaitNext(context.Background(), 0, waiter, slowPolls)
-		q.AwaitSubscribed(waiter)
-		proxy.Stall()
-		q.Unlock(h)
+		q := newGrant(t, m, faults.DropRequest)
+		q.proxy.Stall()
+		q.Unlock(q.held)
 		time.Sleep(claimLease / 16) // of the message
-		proxy.Resume()
-		h = w.Granted()
-		for ; h.Err() == nil; time.Sleep(5 * time.Millisecond) {
-			value := q.Value()
-			require.True(t, strings.HasPrefix(value, reserved) || h.Err() != nil, "valid, but the key is %q", value)
-		}
-		require.ErrorIs(t, h.Unlock(context.Background()), relock.ErrLockLost)
-		q.RequireNothingLeft(claimLease / 4)
+		q.proxy.Resume()
+		q.requireLost(q.waits.Granted())
 	})
 }
 
 // The holder of a grant by message learns why its hold was ended, from the
 // message or from the refusal of its claim.
 func TestForceUnlockBeforeTheClaim(t *testing.T) {
-	q, _, h, w := granting(t, plainModes[0], faults.DelayRequest(200*time.Millisecond))
-	h, _ = q.HandOff(h, w)
+	q, h := granted(t, plainModes[0], faults.DelayRequest(200*time.Millisecond))
 	require.NoError(t, q.Clients[0].ForceUnlock(t.Context(), "lock", "why"))
 	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrForced)
 	require.ErrorContains(t, h.Unlock(context.Background()), "why")
@@ -284,8 +267,7 @@ func TestPollThatCrossesAGrant(t *testing.T) {
 			require.NoError(t, h.Err())
 			require.NotEmpty(t, q.Value(), "the reservation was ended under a valid hold")
 		}
-		q.Unlock(h)
-		q.RequireNothingLeft(claimLease / 4)
+		q.UnlockLast(h, claimLease/4)
 	})
 }
 
@@ -293,18 +275,12 @@ func TestPollThatCrossesAGrant(t *testing.T) {
 // names it meanwhile does not cancel it: the release would find nothing, and
 // report a loss.
 func TestDoubledGrantDuringUnlock(t *testing.T) {
-	q := locktest.NewQueueBench(t, plainModes[0], 1)
-	waiter, proxy := q.Behind()
-	proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DropRequest)
-	released := proxy.On(faults.Script(script.Release.SHA), 1, faults.DelayRequest(300*time.Millisecond))
-	h := q.Take(q.Clients[0])
-	w := q.WaitNext(context.Background(), 0, waiter, slowPolls)
-	q.AwaitSubscribed(waiter)
-	h, _ = q.HandOff(h, w)
+	q, h := granted(t, plainModes[0], faults.DropRequest)
+	released := q.proxy.On(faults.Script(script.Release.SHA), 1, faults.DelayRequest(300*time.Millisecond))
 	name := strings.TrimPrefix(q.Value(), reserved)
 	unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
 	testkit.Eventually(t, testkit.Patience, func() bool {
-		q.Server.Do(t, "PUBLISH", channel(waiter), name+" "+q.Key)
+		q.Server.Do(t, "PUBLISH", channel(q.waiter), name+" "+q.Key)
 		_, done := testkit.Await(released, 0)
 		return done
 	}, "the release is answered")
@@ -315,16 +291,10 @@ func TestDoubledGrantDuringUnlock(t *testing.T) {
 // A hold whose claim was refused is ended by one request for the reason, not by
 // one after the other until that is too late.
 func TestRefusedClaimAsksForTheReasonOnce(t *testing.T) {
-	q := locktest.NewQueueBench(t, plainModes[0], 1)
-	waiter, proxy := q.Behind()
-	proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(100*time.Millisecond))
-	h := q.Take(q.Clients[0])
-	w := q.WaitNext(context.Background(), 0, waiter, slowPolls)
-	q.AwaitSubscribed(waiter)
-	h, _ = q.HandOff(h, w)
+	q, h := granted(t, plainModes[0], faults.DelayRequest(100*time.Millisecond))
 	q.Server.Do(t, "DEL", q.Key)
 	testkit.Eventually(t, time.Second, func() bool { return h.Err() != nil }, "the loss is noticed")
-	require.Equal(t, 1, proxy.Count(faults.Script(script.Notice.SHA)))
+	require.Equal(t, 1, q.proxy.Count(faults.Script(script.Notice.SHA)))
 	require.ErrorIs(t, h.Unlock(context.Background()), relock.ErrLockLost)
 	q.RequireNothingLeft(claimLease / 4)
 }
@@ -336,14 +306,12 @@ func TestClaimWithoutMemory(t *testing.T) {
 	for _, m := range plainModes {
 		q := locktest.NewQueueBenchOn(t, s, m, 2)
 		h := q.Take(q.Clients[0])
-		w := q.WaitNext(context.Background(), 0, q.Clients[1], slowPolls)
-		q.AwaitSubscribed(q.Clients[1])
+		w := q.WaitSubscribed(0, q.Clients[1], slowPolls)
 		s.Do(t, "CONFIG", "SET", "maxmemory", "1")
 		h, _ = q.HandOff(h, w)
 		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
 		s.Do(t, "CONFIG", "SET", "maxmemory", "0")
-		q.Unlock(h)
-		q.RequireNothingLeft(claimLease / 4)
+		q.UnlockLast(h, claimLease/4)
 	}
 }
 
@@ -351,12 +319,9 @@ func TestClaimWithoutMemory(t *testing.T) {
 // that the hand-off has emptied is missing at the old server. The hold is not
 // lost, however long the move takes: the key has the whole lease.
 func TestClaimWhileTheSlotMoves(t *testing.T) {
-	c := redistest.StartCluster(t, 2, 0)
-	for _, m := range plainModes {
-		q := locktest.NewClusterBench(t, c, m, 2)
+	onTwoMasters(t, plainModes, 2, func(q *bench, c *redistest.Cluster) {
 		h := q.Take(q.Clients[0])
-		w := q.WaitNext(t.Context(), 0, q.Clients[1], slowPolls)
-		q.AwaitSubscribed(q.Clients[1])
+		w := q.WaitSubscribed(0, q.Clients[1], slowPolls)
 		move := c.BeginMove(t, c.SlotOf(t, q.Key), other(q, c))
 		h, _ = q.HandOff(h, w)
 		testkit.Eventually(t, claimLease, func() bool { return time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
@@ -364,7 +329,6 @@ func TestClaimWhileTheSlotMoves(t *testing.T) {
 		move.Finish(t)
 		q.Server = other(q, c)
 		require.NoError(t, h.Err())
-		q.Unlock(h)
-		q.RequireNothingLeft(claimLease / 4)
-	}
+		q.UnlockLast(h, claimLease/4)
+	})
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/testkit"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
@@ -50,27 +49,41 @@ func async(q *bench, lock locktest.AnyLock, times int, f func()) <-chan error {
 	})
 }
 
-func requireAll(t testing.TB, results []<-chan error) {
-	t.Helper()
-	for _, result := range results {
-		require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
-	}
+// visits counts what runs under a lock. Two that run together count for more.
+type visits struct{ all, inside int } // guarded by the lock
+
+func (v *visits) add() {
+	v.inside++
+	v.all += v.inside
+	v.inside--
 }
 
-// handOffs hands the lock off from one client to another so many times. It
-// returns how long each took from the unlock on.
+// handOff hands the lock off to a client that waits for it. It returns how long
+// that took from the unlock on.
+func handOff(q *bench, h relock.Hold, waiter *relock.Client, interval time.Duration, waits func()) time.Duration {
+	q.Helper()
+	w := q.WaitNext(q.Context(), 0, waiter, relock.WithPollInterval(interval))
+	waits()
+	next, took := q.HandOff(h, w)
+	q.Unlock(next)
+	return took
+}
+
+// handOffs hands the lock off from one client to another so many times.
 func handOffs(q *bench, times int, holder, waiter *relock.Client, interval time.Duration, waits func()) (took []time.Duration) {
 	q.Helper()
 	for range times {
-		h := q.TakeReleased(holder)
-		w := q.WaitNext(q.Context(), 0, waiter, relock.WithPollInterval(interval))
-		waits()
-		next, d := q.HandOff(h, w)
-		took = append(took, d)
-		q.Unlock(next)
+		took = append(took, handOff(q, q.TakeReleased(holder), waiter, interval, waits))
 	}
 	q.RequireNothingLeft()
 	return took
+}
+
+// handOffToSecond hands a lock whose lease is fixed off from the first client
+// to the second one.
+func handOffToSecond(q *bench, interval time.Duration, waits func()) time.Duration {
+	q.Helper()
+	return handOff(q, q.TakeReleased(q.Clients[0], relock.WithExpiry(time.Minute)), q.Clients[1], interval, waits)
 }
 
 // line returns what a client knows of the waiters for the lock.

@@ -50,7 +50,7 @@ func TestFairLockKeepsTheOrderOfArrival(t *testing.T) {
 			time.AfterFunc(c.pause, func() { q.Server.Resume(t) })
 		}
 		q.Unlock(h) // the server gets it before the polls
-		requireAll(t, results)
+		testkit.AllWithin(t, results, testkit.Patience)
 		require.Equal(t, want, got)
 		q.RequireNothingLeft()
 	})
@@ -65,14 +65,10 @@ func TestManyWaitersOfOneClient(t *testing.T) {
 		h := q.Take(q.Clients[1])
 		connections := func() int64 { return q.Server.Info(t, "clients", "connected_clients") }
 		before, most := connections(), int64(0)
-		served, inside := 0, 0 // guarded by the lock
+		var served visits
 		var results []<-chan error
 		for range waiters {
-			results = append(results, async(q, q.Lock(c), 1, func() {
-				inside++
-				served += inside
-				inside--
-			}))
+			results = append(results, async(q, q.Lock(c), 1, served.add))
 		}
 		testkit.Eventually(t, testkit.Patience, func() bool {
 			most = max(most, connections())
@@ -83,8 +79,8 @@ func TestManyWaitersOfOneClient(t *testing.T) {
 			most = max(most, connections())
 			return q.QueueLength() == 0 && locktest.WaitingIn(c, q.Key) == 0
 		}, "all are served")
-		requireAll(t, results)
-		require.Equal(t, waiters, served)
+		testkit.AllWithin(t, results, testkit.Patience)
+		require.Equal(t, waiters, served.all)
 		require.LessOrEqual(t, most-before, int64(40), "32 that send, and those of the client's own")
 		q.RequireNothingLeft()
 	})
@@ -98,8 +94,7 @@ func TestTryDoesNotOvertakeOnAFairLock(t *testing.T) {
 		q := locktest.NewQueueBench(t, m, 3)
 		for n := range 40 {
 			h := q.Take(q.Clients[0])
-			w := q.WaitNext(t.Context(), 0, q.Clients[2], patient) // reserved for 3.6s
-			q.AwaitSubscribed(q.Clients[2])
+			w := q.WaitSubscribed(0, q.Clients[2], patient) // reserved for 3.6s
 			var tried, overtook, unlocked atomic.Int64
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
@@ -139,7 +134,7 @@ func TestTryDoesNotOvertakeOnAFairLock(t *testing.T) {
 			unlocked.Store(0)
 			stop()
 			require.Zero(t, overtook.Load(), "overtaken")
-			requireAll(t, results)
+			testkit.AllWithin(t, results, testkit.Patience)
 			q.Unlock(next)
 			if n%2 == 1 {
 				require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
@@ -238,8 +233,7 @@ func TestMinimumHoldIsNotHandedOff(t *testing.T) {
 		start := time.Now()
 		h := q.Take(q.Clients[0], relock.WithMinHold(keep))
 		granted := time.Now()
-		w := q.WaitNext(context.Background(), 0, q.Clients[1])
-		q.AwaitSubscribed(q.Clients[1])
+		w := q.WaitSubscribed(0, q.Clients[1])
 		q.Unlock(h)
 		q.Unlock(w.Granted())
 		require.GreaterOrEqual(t, w.At.Sub(start), keep-2*time.Millisecond)

@@ -16,13 +16,10 @@ import (
 	"github.com/relock-go/relock/internal/testkit"
 )
 
-// newShardedBench returns a bench whose clients use sharded channels.
-func newShardedBench(t testing.TB, s *redistest.Server, m mode, clients int, opts ...relock.ClientOption) *bench {
+// newShardedBench returns a bench whose two clients use sharded channels.
+func newShardedBench(t testing.TB, s *redistest.Server, m mode) *bench {
 	p := locktest.NewTopology(false, s).Sharded()
-	q := &bench{TB: t, QueueMode: m, Server: s}
-	for range clients {
-		q.Clients = append(q.Clients, p.Client(t, opts...))
-	}
+	q := &bench{TB: t, QueueMode: m, Server: s, Clients: []*relock.Client{p.Client(t), p.Client(t)}}
 	q.Key = locktest.KeyOf(q.Clients[0], locktest.QueueKey)
 	return q
 }
@@ -52,12 +49,8 @@ func handOffsCost(q *bench, times int, commands ...string) map[string]int {
 	q.Helper()
 	pair := func() {
 		for i := range 2 {
-			h := q.Take(q.Clients[i])
-			w := q.WaitNext(q.Context(), 0, q.Clients[1-i], relock.WithPollInterval(locktest.SlowPoll))
-			q.AwaitSubscribed(q.Clients[1-i])
-			next, d := q.HandOff(h, w)
-			require.Less(q, d, locktest.SlowPoll/2)
-			q.Unlock(next)
+			took := handOff(q, q.Take(q.Clients[i]), q.Clients[1-i], locktest.SlowPoll, func() { q.AwaitSubscribed(q.Clients[1-i]) })
+			require.Less(q, took, locktest.SlowPoll/2)
 		}
 	}
 	pair()
@@ -78,7 +71,7 @@ func handOffsCost(q *bench, times int, commands ...string) map[string]int {
 func TestShardedHandOffs(t *testing.T) {
 	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		const times = 10
-		q := newShardedBench(t, redistest.Start(t), m, 2)
+		q := newShardedBench(t, redistest.Start(t), m)
 		got := handOffsCost(q, times, "evalsha", "publish", "spublish", "ssubscribe", "subscribe")
 		require.Zero(t, got["publish"]+got["ssubscribe"]+got["subscribe"], got)
 		one := handOffsCost(locktest.NewQueueBench(t, m, 2), times, "evalsha", "publish", "spublish")
@@ -94,7 +87,7 @@ func TestShardedHandOffs(t *testing.T) {
 // confirmed. The next wait costs neither.
 func TestFirstShardedWait(t *testing.T) {
 	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
-		q := newShardedBench(t, redistest.Start(t), m, 2)
+		q := newShardedBench(t, redistest.Start(t), m)
 		wait := func() (scripts, subscribed int) {
 			h := q.Take(q.Clients[0])
 			q.Server.Do(t, "CONFIG", "RESETSTAT")
@@ -127,7 +120,7 @@ func TestShardedChannelsAreRefused(t *testing.T) {
 		"denied":                  func(t testing.TB) *redistest.Server { return startWithout(t, "-ssubscribe") },
 		"denied, also to publish": func(t testing.TB) *redistest.Server { return startWithout(t, "-ssubscribe", "-spublish") },
 	}, func(t testing.TB, m mode, start func(testing.TB) *redistest.Server) {
-		q := newShardedBench(t, start(t), m, 2)
+		q := newShardedBench(t, start(t), m)
 		got := handOffsCost(q, 3, "publish")
 		require.Positive(t, got["publish"])
 		require.EqualValues(t, 1, listeners(q, q.Clients[0]))
@@ -156,16 +149,13 @@ func refusals(t testing.TB, s *redistest.Server, commands ...string) (all []int)
 // waiters poll at their poll interval.
 func TestAllChannelsAreRefused(t *testing.T) {
 	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
-		q := newShardedBench(t, startWithout(t, "-ssubscribe", "-subscribe"), m, 2)
+		q := newShardedBench(t, startWithout(t, "-ssubscribe", "-subscribe"), m)
 		asks := func() []int { return refusals(t, q.Server, "ssubscribe", "subscribe") }
 		var took []time.Duration
 		for range 8 {
-			h := q.Take(q.Clients[0], relock.WithExpiry(time.Minute))
-			w := q.WaitNext(q.Context(), 0, q.Clients[1], relock.WithPollInterval(30*time.Millisecond))
-			testkit.Eventually(t, testkit.Patience, func() bool { return asks()[1] > 0 }, "asked")
-			next, d := q.HandOff(h, w)
-			took = append(took, d)
-			q.Unlock(next)
+			took = append(took, handOffToSecond(q, 30*time.Millisecond, func() {
+				testkit.Eventually(t, testkit.Patience, func() bool { return asks()[1] > 0 }, "asked")
+			}))
 		}
 		requireMedian(t, took, locktest.NotifyLimit)
 		require.Equal(t, []int{1, 1}, asks(), "the next time is 30 s away at least")
@@ -176,16 +166,14 @@ func TestAllChannelsAreRefused(t *testing.T) {
 // lost: their waiters poll.
 func TestShardedChannelsAreGivenUp(t *testing.T) {
 	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
-		q := newShardedBench(t, redistest.Start(t), m, 2)
-		h := q.Take(q.Clients[0], relock.WithExpiry(time.Minute))
-		w := q.WaitNext(q.Context(), 0, q.Clients[1], relock.WithPollInterval(30*time.Millisecond))
-		q.AwaitSubscribed(q.Clients[1])
-		q.Server.Do(t, "ACL", "SETUSER", "default", "-ssubscribe", "-subscribe")
-		locktest.Engine(q.Clients[1]).Queue.Reached(q.Key + "another")
-		testkit.Eventually(t, testkit.Patience, func() bool { return len(shardChannels(t, q.Server)) == 0 }, "given up")
-		next, d := q.HandOff(h, w)
-		require.Less(t, d, locktest.NotifyLimit)
-		q.Unlock(next)
+		q := newShardedBench(t, redistest.Start(t), m)
+		took := handOffToSecond(q, 30*time.Millisecond, func() {
+			q.AwaitSubscribed(q.Clients[1])
+			q.Server.Do(t, "ACL", "SETUSER", "default", "-ssubscribe", "-subscribe")
+			locktest.Engine(q.Clients[1]).Queue.Reached(q.Key + "another")
+			testkit.Eventually(t, testkit.Patience, func() bool { return len(shardChannels(t, q.Server)) == 0 }, "given up")
+		})
+		require.Less(t, took, locktest.NotifyLimit)
 	})
 }
 
@@ -193,15 +181,12 @@ func TestShardedChannelsAreGivenUp(t *testing.T) {
 // their poll interval.
 func TestShardedMessagesDoNotArrive(t *testing.T) {
 	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
-		q := newShardedBench(t, startWithout(t, "-spublish"), m, 2)
+		q := newShardedBench(t, startWithout(t, "-spublish"), m)
 		var took []time.Duration
 		for range 5 {
-			h := q.Take(q.Clients[0], relock.WithExpiry(time.Minute))
-			w := q.WaitNext(q.Context(), 0, q.Clients[1], relock.WithPollInterval(30*time.Millisecond))
-			testkit.Eventually(t, testkit.Patience, func() bool { return len(shardChannels(t, q.Server)) > 0 }, "listens")
-			next, d := q.HandOff(h, w)
-			took = append(took, d)
-			q.Unlock(next)
+			took = append(took, handOffToSecond(q, 30*time.Millisecond, func() {
+				testkit.Eventually(t, testkit.Patience, func() bool { return len(shardChannels(t, q.Server)) > 0 }, "listens")
+			}))
 		}
 		requireMedian(t, took, locktest.NotifyLimit)
 	})
@@ -211,14 +196,13 @@ func TestShardedMessagesDoNotArrive(t *testing.T) {
 // channel that is used again is there again.
 func TestUnusedShardedChannelsAreDropped(t *testing.T) {
 	t.Parallel()
-	q := newShardedBench(t, redistest.Start(t), locktest.PlainUnfair, 2)
+	q := newShardedBench(t, redistest.Start(t), locktest.PlainUnfair)
 	waiter := q.Clients[1]
 	queue := locktest.Engine(waiter).Queue
 	const keep = 30 * time.Millisecond
 	use := func(name string) {
 		t.Helper()
-		h, err := relock.NewRedisLock(name, q.Clients[0]).Acquire(t.Context())
-		require.NoError(t, err)
+		h := locktest.Take(t, relock.NewRedisLock(name, q.Clients[0]).Acquire)
 		done := testkit.Async(t, func() error {
 			w, err := relock.NewRedisLock(name, waiter, relock.WithBlock(), relock.WithPollInterval(locktest.SlowPoll)).Acquire(t.Context())
 			if err == nil {
@@ -249,11 +233,10 @@ func TestUnusedShardedChannelsAreDropped(t *testing.T) {
 // Nobody sees the mark of sharded clients.
 func TestShardedClientsHaveNoMark(t *testing.T) {
 	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
-		q := newShardedBench(t, redistest.Start(t), m, 2)
+		q := newShardedBench(t, redistest.Start(t), m)
 		h := q.Take(q.Clients[0])
 		w := q.WaitNext(q.Context(), 0, q.Clients[1])
-		info, err := q.Clients[1].Inspect(t.Context(), locktest.QueueKey)
-		require.NoError(t, err)
+		info := locktest.Inspect(t, q.Clients[1], locktest.QueueKey)
 		for i, client := range []string{info.Holder.Client, info.Waiters[0].Client} {
 			require.Equal(t, locktest.Engine(q.Clients[i]).Identity.ID, client+"~")
 		}

@@ -37,7 +37,7 @@ func TestSubscriptionsAreCutDuringHandOffs(t *testing.T) {
 			q.Server.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 			return served.Load() == goroutines*turns
 		}, "all are served")
-		requireAll(t, results)
+		testkit.AllWithin(t, results, testkit.Patience)
 		q.RequireNothingLeft()
 	})
 }
@@ -51,8 +51,7 @@ func TestWaiterTriesAgainAfterItsSubscriptionWasCut(t *testing.T) {
 		var took []time.Duration
 		for range 5 {
 			h := q.Take(q.Clients[0], relock.WithExpiry(time.Minute))
-			w := q.WaitNext(t.Context(), 0, q.Clients[1], relock.WithPollInterval(far))
-			q.AwaitSubscribed(q.Clients[1])
+			w := q.WaitSubscribed(0, q.Clients[1], relock.WithPollInterval(far))
 			q.Server.Do(t, "DEL", q.Key) // without a message
 			start := time.Now()
 			q.Server.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
@@ -95,8 +94,7 @@ func TestSilentSubscription(t *testing.T) {
 	deaf, proxy := q.Behind()
 	proxy.On(faults.Command("SUBSCRIBE"), 1, faults.ThenSilent)
 	h := q.Take(q.Clients[0])
-	w := q.WaitNext(t.Context(), 0, deaf)
-	q.AwaitSubscribed(deaf)
+	w := q.WaitSubscribed(0, deaf)
 	next, d := q.HandOff(h, w)
 	require.Less(t, d, 3*time.Second, "by a poll, before the reservation has ended")
 	w = q.WaitNext(t.Context(), 0, q.Clients[0])
@@ -104,8 +102,7 @@ func TestSilentSubscription(t *testing.T) {
 	require.True(t, proxy.Await(faults.Command("SUBSCRIBE"), 2, testkit.Patience), "subscribed anew")
 	q.Unlock(next)
 	q.Unlock(w.Granted())
-	q.Unlock(again.Granted())
-	q.RequireNothingLeft()
+	q.UnlockLast(again.Granted())
 }
 
 // Without permission to subscribe or to publish, waiters poll at their poll
@@ -158,9 +155,7 @@ func TestOneSubscriptionForManyLocks(t *testing.T) {
 	var results []<-chan error
 	for i := range locks {
 		name := fmt.Sprint("lock", i)
-		h, err := relock.NewRedisLock(name, q.Clients[0], relock.WithFair()).TryAcquire(t.Context())
-		require.NoError(t, err)
-		holds = append(holds, h)
+		holds = append(holds, locktest.Take(t, relock.NewRedisLock(name, q.Clients[0], relock.WithFair()).TryAcquire))
 		for range waiters {
 			results = append(results, async(q, relock.NewRedisLock(name, c, relock.WithBlock(), relock.WithFair()), 1, func() {}))
 		}
@@ -172,7 +167,7 @@ func TestOneSubscriptionForManyLocks(t *testing.T) {
 	for _, h := range holds {
 		q.Unlock(h)
 	}
-	requireAll(t, results)
+	testkit.AllWithin(t, results, testkit.Patience)
 	require.Zero(t, queued())
 	require.NoError(t, c.Close())
 	testkit.Eventually(t, testkit.Patience, func() bool { return listeners(q, c) == 0 }, "no subscription is left")
@@ -220,7 +215,6 @@ func TestWaitersAreIdle(t *testing.T) {
 			time.Sleep(150 * time.Millisecond) // for what should not happen
 		}, 2, 2+clients) // the release, a claim, and polls
 		cancel()
-		q.Unlock(hold)
-		q.RequireNothingLeft()
+		q.UnlockLast(hold)
 	})
 }

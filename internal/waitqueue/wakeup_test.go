@@ -56,7 +56,7 @@ func TestHandOffBetweenTwoClients(t *testing.T) {
 				unlocked = time.Now()
 			}))
 		}
-		requireAll(t, results)
+		testkit.AllWithin(t, results, testkit.Patience)
 		require.Len(t, order, 2*turns)
 		q.RequireNothingLeft()
 		requireMedian(t, took, locktest.NotifyLimit)
@@ -98,8 +98,7 @@ func TestReleaseIsSentTwice(t *testing.T) {
 		proxy.On(release, 1, action)
 		require.NoError(t, h.Unlock(t.Context()))
 		require.GreaterOrEqual(t, proxy.Count(release), 2, "the answer was lost")
-		q.Unlock(w.Granted())
-		q.RequireNothingLeft()
+		q.UnlockLast(w.Granted())
 	})
 }
 
@@ -110,8 +109,7 @@ func TestForgedMessages(t *testing.T) {
 		q := locktest.NewQueueBench(t, m, 2)
 		c, other := q.Clients[0], q.Clients[1]
 		h := q.Take(other)
-		first := q.WaitNext(context.Background(), 0, c)
-		q.AwaitSubscribed(c)
+		first := q.WaitSubscribed(0, c)
 		h, _ = q.HandOff(h, first)
 		second := q.WaitNext(context.Background(), 0, c)
 		third := q.WaitNext(context.Background(), 1, other)
@@ -141,8 +139,7 @@ func TestForgedMessages(t *testing.T) {
 		require.True(t, locktest.IsSubscribed(c))
 		h, _ = q.HandOff(h, second)
 		h, _ = q.HandOff(h, third)
-		q.Unlock(h)
-		q.RequireNothingLeft()
+		q.UnlockLast(h)
 	})
 }
 
@@ -173,14 +170,12 @@ func TestForgedWakeUpsCostFewAttempts(t *testing.T) {
 	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
 		h := q.Take(q.Clients[1])
-		w := q.WaitNext(context.Background(), 0, q.Clients[0], patient)
-		q.AwaitSubscribed(q.Clients[0])
+		w := q.WaitSubscribed(0, q.Clients[0], patient)
 		scripts, allowed, took := forge(t, q.Server, q.Server, q.Clients[0], locktest.HintOf(q.NewestEntry())+" "+q.Key)
 		polls := 2 * (1 + int(took/time.Second))
 		require.LessOrEqual(t, scripts, allowed+polls)
 		h, _ = q.HandOff(h, w)
-		q.Unlock(h)
-		q.RequireNothingLeft()
+		q.UnlockLast(h)
 	})
 }
 
@@ -220,8 +215,7 @@ func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
 		var took []time.Duration
 		for range 7 {
 			h := q.Take(q.Clients[1])
-			w := q.WaitNext(context.Background(), 0, waiter, patient)
-			q.AwaitSubscribed(waiter)
+			w := q.WaitSubscribed(0, waiter, patient)
 			text := locktest.HintOf(q.NewestEntry()) + " " + q.Key
 			before := locktest.Calls(t, q.Server, "evalsha")
 			queue.PauseFor(10 * time.Millisecond) // from a wake-up before, however slow the machine is
@@ -259,6 +253,5 @@ func TestWakeUpOfACancelledCall(t *testing.T) {
 	start := time.Now()
 	next := second.Granted()
 	require.Less(t, time.Since(start), far/3)
-	q.Unlock(next)
-	q.RequireNothingLeft(far)
+	q.UnlockLast(next, far)
 }
