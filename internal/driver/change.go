@@ -3,8 +3,6 @@ package driver
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
@@ -105,7 +103,16 @@ func (r *Router) takeRetired() []*node {
 
 // errRetired is the error of a call that came to a node after its end, or while
 // it was connecting. The client is not closed.
-var errRetired = fmt.Errorf("the server is no master any more: %w", io.EOF)
+var errRetired error = retiredError{}
+
+// retiredError is a network error, which is retried, and no timeout.
+type retiredError struct{}
+
+func (retiredError) Error() string { return "the server is no master any more" }
+
+func (retiredError) Timeout() bool { return false }
+
+func (retiredError) Temporary() bool { return true }
 
 // orRetired returns err, or errRetired if only the node was closed.
 func (n *node) orRetired(err error) error {

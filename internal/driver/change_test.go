@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -171,7 +172,13 @@ func routerOf(c *relock.Client) *driver.Router { return locktest.Engine(c).Drive
 func TestRetiredNodeOpensNothing(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, true)
-	c := p.Client(t)
+	var dials atomic.Int64 // to the old master
+	c := p.Client(t, relock.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address == p.old.Address {
+			dials.Add(1)
+		}
+		return system(ctx, network, address)
+	}))
 	require.NoError(t, lockOnce(t.Context(), c, "k"))
 	r := routerOf(c)
 	n, err := r.Home(t.Context(), p.Key("k"))
@@ -183,7 +190,7 @@ func TestRetiredNodeOpensNothing(t *testing.T) {
 	p.SetMasters(p.next)
 	testkit.Eventually(t, locktest.DefaultCommandTimeout/2, func() bool { return r.Connections() == 0 }, "is retired, and not closed yet")
 
-	start, invalid := time.Now(), p.Invalidations(p.old)
+	start, invalid, dialled := time.Now(), p.Invalidations(p.old), dials.Load()
 	ping := driver.Request{Cmd: "PING"}
 	o := n.Call(t.Context(), driver.Limits{}, ping)
 	require.ErrorContains(t, o.Err, "no master any more")
@@ -193,6 +200,7 @@ func TestRetiredNodeOpensNothing(t *testing.T) {
 	require.Zero(t, o.Sent)
 	require.Less(t, time.Since(start), time.Second/2)
 	require.Equal(t, invalid, p.Invalidations(p.old))
+	require.Equal(t, dialled, dials.Load())
 }
 
 // While the topology names no server, or fails, no retired node is guessed for

@@ -12,10 +12,11 @@
 //
 // A server of a Cluster redirects a request whose key is elsewhere: by MOVED,
 // or while the slot is being moved by ASK (redirect.go). The node that was
-// asked sends it on (follow.go), at most five times. It was executed at none of
-// the servers before, so only the last copy counts. In the batch of a link,
-// each redirected request follows alone, and the others do not wait for longer
-// than for a borrowed connection.
+// asked sends it on (follow.go), at most five times. So it does if it was
+// retired before. The request was executed at none of the servers before, so
+// only the last copy counts. In the batch of a link, each redirected request
+// follows alone, and the others do not wait for longer than for a borrowed
+// connection.
 //
 // # Results
 //

@@ -169,6 +169,9 @@ func (d *Pool) getOwn(ctx context.Context, limit time.Duration) (redis.Conn, err
 
 // dialOwn opens a connection of our own.
 func (d *Pool) dialOwn(ctx context.Context) (redis.Conn, error) {
+	if d.opening.Err() != nil {
+		return nil, errs.ErrClosed // before the user's dialer is called
+	}
 	opened, err := d.dialer.dial(ctx)
 	if err != nil && d.opening.Err() != nil {
 		return nil, errs.ErrClosed

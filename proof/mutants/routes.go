@@ -44,6 +44,14 @@ var routeFaults = []mutant{
 		test: "TestCallThatConnectsToARetiredMaster",
 	},
 	{
+		name: "router: a retired node calls the dialer",
+		file: "internal/driver/idle.go",
+		old:  "		return nil, errs.ErrClosed // before the user's dialer is called\n",
+		new:  "		_ = errs.ErrClosed\n",
+		in:   "internal/driver",
+		test: "TestRetiredNodeOpensNothing",
+	},
+	{
 		name: "router: a call that missed its node is not sent on",
 		file: "internal/driver/follow.go",
 		old:  "		case o.missedNode() && times < maxRedirects:\n",
