@@ -56,9 +56,7 @@ modules=$(go list -m -f '{{.Dir}}/...')
 others=$(go list $modules | LC_ALL=C sort -u)
 # The longest of the others go first.
 longest="$root/etcd/test $root/relocktest/conform $root/goredis $root/queue $root/lua $root/internal/topology $root/internal/containertest $root/internal/redistest"
-# It measures, and takes all processors.
-alone="$root/proof"
-for package in $timed $longest $alone; do
+for package in $timed $longest "$root/proof"; do
 	others=$(echo "$others" | grep -vx "$package")
 done
 newest=1
@@ -107,6 +105,6 @@ failed=
 # shellcheck disable=SC2086 # one word for each package
 go test $race -shuffle=on -p 3 $longest $others || failed=1
 wait "$beside" && [ -z "$failed" ] || exit 1
-# Without what "make test-heavy" runs at full length.
-# shellcheck disable=SC2086 # one word for each package
-go test $race -shuffle=on -parallel "$(side_by_side 4)" -skip "${HEAVY:-}" $alone
+# It measures, so it runs alone, and without what "make test-heavy" runs at full
+# length.
+go test $race -shuffle=on -parallel "$(side_by_side 4)" -skip "${HEAVY:-}" "$root/proof"

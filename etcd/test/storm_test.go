@@ -22,7 +22,7 @@ import (
 )
 
 // Cycles in each mode of TestManyCycles, and in TestStormOfFaults.
-// TestManyCancels makes 10,000 calls more, a fifth of which get the lock.
+// TestManyCancels makes as many calls in each mode, some of which get the lock.
 const (
 	quietCycles  = 500
 	stormyCycles = 300

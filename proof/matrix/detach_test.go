@@ -128,8 +128,8 @@ func (c *moved) meet(op func(context.Context) error) (err error) {
 	return err
 }
 
-// withLateAcquire runs the test with a hold of each kind. A copy of its acquire
-// comes when the proxy is told to release it.
+// withLateAcquire runs the test with a hold of each kind. The proxy keeps a
+// copy of its acquire until the test releases that.
 func withLateAcquire(t *testing.T, test func(c *moved, h relock.Hold)) {
 	t.Helper()
 	s := locktest.NewServerWithScripts(t)
