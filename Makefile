@@ -9,7 +9,7 @@ COVERAGE ?= 85
 IMAGE ?= redis:8
 export COVERAGE HEAVY
 
-.PHONY: help fast build lint structure test cover lua-cover mutants mutants-touched model test-long test-heavy test-valkey test-image stress bench bench-queue bench-smoke bench-go check proof long
+.PHONY: help fast build lint structure test test-all cover lua-cover mutants mutants-touched model test-long test-heavy test-valkey test-image stress bench bench-queue bench-smoke bench-go check proof long
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,8 +26,11 @@ lint:  ## gofmt, go vet, golangci-lint and go mod tidy -diff in every module
 structure:  ## Print how large the packages, files and functions of the engine are
 	@scripts/structure.sh
 
-test:  ## Test every module against a real redis-server, which is set up where it is missing
+test:  ## Test what users import against a real redis-server, which is set up where it is missing, and an embedded etcd
 	@scripts/with-redis.sh scripts/test.sh
+
+test-all:  ## Every test of every module, with the race detector
+	@scripts/with-redis.sh scripts/test.sh all
 
 cover:  ## Print the coverage of the engine by its tests; fails below COVERAGE percent
 	@scripts/with-redis.sh scripts/cover.sh
@@ -71,7 +74,7 @@ bench-smoke:  ## Run each scenario of the comparison with each library for a mom
 bench-go:  ## Run the Go benchmarks of the root package; BENCH=regexp chooses some
 	@scripts/with-redis.sh go test -run '^$$' -bench '$(BENCH)' -benchmem .
 
-check: build lint test lua-cover model bench-smoke mutants-touched test-heavy  ## The fast lane: what CI runs on every push
+check: build lint test-all lua-cover model bench-smoke mutants-touched test-heavy  ## The fast lane: what CI runs on every push
 
 proof: cover mutants  ## The proof lane, each night: coverage and all mutants
 
