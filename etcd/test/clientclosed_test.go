@@ -16,7 +16,7 @@ import (
 // calls and their releases, with an error that says why.
 func TestClientIsClosed(t *testing.T) {
 	t.Parallel()
-	const patience = time.Second // a request has 3 s
+	const soonEnough = time.Second // a request has 3 s
 	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
 		c := newCluster(t, 1) // a hold stays for its lease
 		fair := isFair(opts)
@@ -34,7 +34,7 @@ func TestClientIsClosed(t *testing.T) {
 			require.ErrorContains(t, err, "client")
 			require.NotErrorIs(t, err, context.Canceled)
 			require.False(t, relock.IsRetryableErr(err))
-			require.Less(t, time.Since(began), patience)
+			require.Less(t, time.Since(began), soonEnough)
 		}
 		requireClosed(await(t, waits).err)
 		requireClosed(hold.Extend(limited(t), 5*time.Second))

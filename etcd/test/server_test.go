@@ -58,7 +58,7 @@ func newCluster(t testing.TB, n int, changes ...func(*embed.Config)) *cluster {
 	for _, member := range c.members {
 		select {
 		case <-member.Server.ReadyNotify():
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("etcd does not get ready")
 		}
 	}
@@ -162,6 +162,10 @@ func newLocker(t testing.TB, client *clientv3.Client, opts ...etcdlock.Option) *
 
 const ttl = time.Second
 
+// patience is the limit of what is not the point of a test. Beside other
+// programs, etcd gets a small share of the processors.
+const patience = time.Minute
+
 // modes are the options of both sorts of locks.
 var modes = map[string][]etcdlock.Option{"unfair": nil, "fair": {etcdlock.WithFair()}}
 
@@ -197,7 +201,7 @@ func isFair(opts []etcdlock.Option) bool { return len(opts) > 0 }
 // limited is a context that ends when a test has waited for long enough.
 func limited(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -282,7 +286,7 @@ func await(t testing.TB, done <-chan result) result {
 	select {
 	case r := <-done:
 		return r
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("a call did not return")
 		return result{}
 	}
