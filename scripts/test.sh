@@ -12,8 +12,7 @@ if [ $# = 0 ]; then
 	# Storms, series of failovers, and the suite over Clusters and Sentinels
 	# belong to "all". The groups run one after the other, so that no suite
 	# takes the processors from the next one.
-	go test -shuffle=on -p 2 . ./queue ./fence ./utils ./relocktest
-	go test -shuffle=on -skip 'Over(Cluster|Sentinel)' ./relocktest/conform
+	go test -shuffle=on -p 3 -skip 'ConformanceOver(Cluster|Sentinel)' . ./queue ./relocktest/... ./fence ./utils
 	go test -C examples -shuffle=on -p 2 ./...
 	GOWORK=off go test -C goredis -shuffle=on -skip 'Conformance|HandOffs|SlotTables' .
 	go test -C etcd -shuffle=on .
