@@ -43,19 +43,22 @@ func TestPermissions(t *testing.T) {
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 		c.enableAuth(t)
 		allowed := c.clientWith(t, clientv3.Config{Username: "locker", Password: "pass"})
-		opts = append(opts[:len(opts):len(opts)], etcdlock.WithTTL(3*ttl)) // a busy machine keeps it
+		const lease = 3 * ttl // a busy machine keeps it
+		opts = append(opts[:len(opts):len(opts)], etcdlock.WithTTL(lease))
 		l := newLocker(t, allowed, opts...)
 		hold := lock(t, l, "key")
 		done := waiter(limited(t), newLocker(t, allowed, opts...), "key")
-		time.Sleep(4 * ttl) // past the first lease
+		time.Sleep(2 * lease)
 		require.NoError(t, hold.Err())
 		unlock(t, hold)
 		r := await(t, done)
 		require.NoError(t, r.err)
 		unlock(t, r.hold)
 		denied := newLocker(t, c.clientWith(t, clientv3.Config{Username: "nobody", Password: "pass"}), opts...)
-		_, err := denied.Lock(limited(t), "key") // the context would end a wait
+		began := time.Now()
+		_, err := denied.Lock(limited(t), "key")
 		require.ErrorIs(t, err, relock.ErrDenied)
+		require.Less(t, time.Since(began), 2*time.Second)
 		require.False(t, relock.IsRetryableErr(err))
 		_, err = denied.TryLock(limited(t), "key")
 		require.ErrorIs(t, err, relock.ErrDenied)
@@ -63,7 +66,7 @@ func TestPermissions(t *testing.T) {
 		hold = lock(t, l, "key")
 		_, err = newLocker(t, allowed, opts...).TryLock(limited(t), "key")
 		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
-		require.NoError(t, hold.Extend(limited(t), 3*ttl))
+		require.NoError(t, hold.Extend(limited(t), 3*lease))
 		unlock(t, hold)
 		require.NoError(t, l.Close())
 	})
