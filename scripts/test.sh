@@ -8,18 +8,29 @@
 set -eu
 cd "$(dirname "$0")/.."
 
+race=
+# Compilers would take the processors from tests of time, so they come first.
+# shellcheck disable=SC2086 # one word for each package
+compile() {
+	packages=$1
+	shift
+	go list "$@" $race -test -export $packages >/dev/null
+}
+
 if [ $# = 0 ]; then
 	# Storms, series of failovers, and the suite over Clusters and Sentinels
 	# belong to "all". The groups run one after the other, so that no suite
 	# takes the processors from the next one.
-	go test -shuffle=on -p 3 -skip 'ConformanceOver(Cluster|Sentinel)' . ./queue ./relocktest/... ./fence ./utils
-	go test -C examples -shuffle=on -p 2 ./...
-	GOWORK=off go test -C goredis -shuffle=on -skip 'Conformance|HandOffs|SlotTables' .
-	go test -C etcd -shuffle=on .
-	exec go test -C etcd/test -shuffle=on -skip 'Storm|Many(Cycles|Cancels)' .
+	locks='. ./queue ./relocktest/... ./fence ./utils'
+	compile "$locks ./examples/... ./goredis ./etcd ./etcd/test"
+	# shellcheck disable=SC2086 # one word for each package
+	go test -shuffle=on -p 3 -skip 'ConformanceOver(Cluster|Sentinel)' $locks
+	go test -shuffle=on -p 2 ./examples/...
+	go test -shuffle=on -skip 'Conformance|HandOffs' ./goredis
+	go test -shuffle=on ./etcd
+	exec go test -shuffle=on -skip 'Storm|Many(Cycles|Cancels)' ./etcd/test
 fi
 
-race=
 if [ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null; then
 	race=-race
 fi
@@ -79,13 +90,6 @@ go1.25*)
 	;;
 esac
 
-# Compilers would take the processors from tests of time, so they come first.
-# shellcheck disable=SC2086 # one word for each package
-compile() {
-	packages=$1
-	shift
-	go list "$@" $race -test -export $packages >/dev/null
-}
 compile "$modules"
 (
 	export GOWORK=off
