@@ -78,8 +78,8 @@ modules=$(go list -m -f '{{.Dir}}/...')
 # shellcheck disable=SC2086 # one word for each module
 others=$(go list $modules | LC_ALL=C sort -u)
 # The longest of the others go first.
-longest="$root/etcd/test $root/relocktest/conform $root/goredis $root/queue $root/lua $root/internal/topology $root/internal/containertest $root/internal/redistest"
-for package in $timed $longest "$root/proof"; do
+longest="$root/relocktest/conform $root/goredis $root/queue $root/lua $root/internal/topology $root/internal/containertest $root/internal/redistest"
+for package in $timed $longest "$root/etcd/test" "$root/proof"; do
 	others=$(echo "$others" | grep -vx "$package")
 done
 newest=1
@@ -121,6 +121,9 @@ failed=
 # shellcheck disable=SC2086 # one word for each package
 go test $race -shuffle=on -p 3 $longest $others || failed=1
 wait "$beside" && [ -z "$failed" ] || exit 1
+# etcd runs inside the test process, under the race detector too. Beside other
+# suites it answers too late.
+go test $race -shuffle=on "$root/etcd/test"
 # It measures, so it runs alone, and without what "make test-heavy" runs at full
 # length.
 go test $race -shuffle=on -parallel "$(side_by_side 4)" -skip "${HEAVY:-}" "$root/proof"
