@@ -45,15 +45,15 @@ func TestSetNEX(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, done, value)
 	}
-	set("first", 1234*time.Millisecond, true)
+	set("first", 61234*time.Millisecond, true)
 	left, err := redis.Int64(s.Do(t, "PTTL", key), nil)
 	require.NoError(t, err)
-	require.Greater(t, left, int64(234), "the expiry counts in milliseconds")
-	set("second", time.Minute, false) // a key that is taken is no error
+	require.Greater(t, left, int64(31_234), "the expiry counts in milliseconds")
+	set("second", time.Hour, false) // a key that is taken is no error
 	require.Equal(t, []byte("first"), s.Do(t, "GET", key))
 	left, err = redis.Int64(s.Do(t, "PTTL", key), nil)
 	require.NoError(t, err)
-	require.LessOrEqual(t, left, int64(1234), "nothing of the second one was done")
+	require.LessOrEqual(t, left, int64(61_234), "nothing of the second one was done")
 	s.Do(t, "DEL", key)
 	set("third", 10*time.Millisecond, true)
 	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", key) == int64(0) }, "it expires")
@@ -178,10 +178,11 @@ func TestReleaseOnCloseOfASilentServer(t *testing.T) {
 		for i := range 350 {
 			require.NoError(t, relock.NewRedisLock(strconv.Itoa(i), c).Lock(t.Context()))
 		}
-		locktest.Engine(c).CommandTimeout = 300 * time.Millisecond // of Close; the calls before it have more
+		const limit = 300 * time.Millisecond
+		locktest.Engine(c).CommandTimeout = limit // of Close; the calls before it have more
 		proxy.On(faults.Any, faults.Every, faults.DropRequest)
-		start := time.Now()
+		clock := testkit.NewStopwatch(t)
 		require.NoError(t, c.Close())
-		require.Less(t, time.Since(start), time.Second)
+		clock.Within(limit + promptness)
 	})
 }

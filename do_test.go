@@ -232,7 +232,7 @@ func TestTryDo(t *testing.T) {
 	redis := locktest.NewLocker(t, locktest.NewTestClient(t, redistest.Shared(t)))
 	held := locktest.TakeKey(t, t.Context(), redis, "k")
 	for name, l := range map[string]relock.Locker{"in memory": double, "on Redis": redis} {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 		err := relock.TryDo(ctx, l, "k", unreached(t))
 		require.NoError(t, ctx.Err(), "it waited: %s", name)
 		cancel()

@@ -39,12 +39,12 @@ func ExampleRedisLock_Lock_blocking() {
 	defer client.Close()
 	ctx := context.Background()
 
-	first := relock.NewRedisLock("queue-head", client, relock.WithExpiry(100*time.Millisecond))
+	first := relock.NewRedisLock("queue-head", client, relock.WithExpiry(time.Second))
 	if err := first.Lock(ctx); err != nil {
 		fmt.Println(err)
 		return
 	}
-	second := relock.NewRedisLock("queue-head", client, relock.WithBlockTimeout(5*time.Second), relock.WithPollInterval(20*time.Millisecond))
+	second := relock.NewRedisLock("queue-head", client, relock.WithBlockTimeout(30*time.Second), relock.WithPollInterval(20*time.Millisecond))
 	if err := second.Lock(ctx); err != nil {
 		fmt.Println(err)
 		return
@@ -63,14 +63,14 @@ func ExampleWithFair() {
 
 	ctx := context.Background()
 
-	phones := relock.NewRedisLock("last-phones", client, relock.WithFair(), relock.WithBlockTimeout(10*time.Second))
+	phones := relock.NewRedisLock("last-phones", client, relock.WithFair(), relock.WithBlockTimeout(time.Minute))
 	if err := phones.Lock(ctx); err != nil {
 		log.Fatal(err)
 	}
 	var buyers sync.WaitGroup
 	for n := range 3 {
 		buyers.Go(func() {
-			lock := relock.NewRedisLock("last-phones", client, relock.WithFair(), relock.WithBlockTimeout(10*time.Second))
+			lock := relock.NewRedisLock("last-phones", client, relock.WithFair(), relock.WithBlockTimeout(time.Minute))
 			if err := lock.Do(ctx, func(context.Context) error { fmt.Println("buyer", n+1); return nil }); err != nil {
 				log.Print(err)
 			}
@@ -115,7 +115,7 @@ func ExampleRedisLock_TryDo() {
 	client := newClient()
 	defer client.Close()
 
-	lock := relock.NewRedisLock("hourly", client, relock.WithMinHold(200*time.Millisecond), relock.WithLabel("hourly job"))
+	lock := relock.NewRedisLock("hourly", client, relock.WithMinHold(3*time.Second), relock.WithLabel("hourly job"))
 	job := func(context.Context) error { fmt.Println("runs"); return nil }
 	fmt.Println(lock.TryDo(context.Background(), job))
 	err := lock.TryDo(context.Background(), job)
@@ -206,7 +206,7 @@ func ExampleNewMultiLock() {
 	defer client.Close()
 	ctx := context.Background()
 
-	transfer := relock.NewMultiLock([]string{"account:7", "account:3"}, client, relock.WithBlockTimeout(5*time.Second))
+	transfer := relock.NewMultiLock([]string{"account:7", "account:3"}, client, relock.WithBlockTimeout(30*time.Second))
 	err := transfer.Do(ctx, func(context.Context) error {
 		fmt.Println("both are mine")
 		err := relock.NewMultiLock([]string{"account:3", "account:9"}, client).TryLock(ctx)
@@ -290,8 +290,8 @@ func ExampleNewRedLock() {
 	defer stop()
 	ctx := context.Background()
 
-	lock := relock.NewRedLock("nightly-report", clients, relock.WithBlockTimeout(10*time.Second),
-		relock.WithMaxLease(time.Second), relock.WithWatchdog(time.Second))
+	lock := relock.NewRedLock("nightly-report", clients, relock.WithBlockTimeout(30*time.Second),
+		relock.WithMaxLease(3*time.Second), relock.WithWatchdog(3*time.Second))
 	_ = clients[1].Close() // as if its server were gone
 	err := lock.Do(ctx, func(ctx context.Context) error {
 		fmt.Println("only one process is here")

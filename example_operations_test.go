@@ -169,7 +169,7 @@ func ExampleWithMaxHold() {
 	client := newClient()
 	defer client.Close()
 
-	lock := relock.NewRedisLock("report-writer", client, relock.WithMaxHold(100*time.Millisecond))
+	lock := relock.NewRedisLock("report-writer", client, relock.WithMaxHold(time.Second))
 	err := lock.Do(context.Background(), func(ctx context.Context) error {
 		<-ctx.Done()
 		return nil

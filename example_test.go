@@ -73,7 +73,7 @@ func Example_lostLock() {
 	client := newClient()
 	defer client.Close()
 
-	lock := relock.NewRedisLock("import", client, relock.WithExpiry(100*time.Millisecond))
+	lock := relock.NewRedisLock("import", client, relock.WithExpiry(time.Second))
 	err := lock.Do(context.Background(), func(ctx context.Context) error {
 		<-ctx.Done() // work that takes longer than the lease
 		return context.Cause(ctx)
@@ -153,7 +153,7 @@ func ExampleNewClientPool() {
 
 func ExampleClient_Close() {
 	client := newClient()
-	hold, err := relock.NewRedisLock("until-close", client, relock.WithExpiry(time.Second)).Acquire(context.Background())
+	hold, err := relock.NewRedisLock("until-close", client, relock.WithExpiry(3*time.Second)).Acquire(context.Background())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -170,9 +170,9 @@ func ExampleClient_SetNEX() {
 	defer client.Close()
 	ctx := context.Background()
 
-	first, err := client.SetNEX(ctx, "seen:order-42", "1", time.Second)
+	first, err := client.SetNEX(ctx, "seen:order-42", "1", 3*time.Second)
 	fmt.Println(first, err)
-	again, err := client.SetNEX(ctx, "seen:order-42", "1", time.Second)
+	again, err := client.SetNEX(ctx, "seen:order-42", "1", 3*time.Second)
 	fmt.Println(again, err)
 	// Output:
 	// true <nil>

@@ -18,7 +18,7 @@ import (
 
 // refusal returns the error of a wait that others did not let in. On a busy
 // machine, a short wait may end before the server has answered.
-func refusal(t *testing.T, wait func() error) (err error) {
+func refusal(t testing.TB, wait func() error) (err error) {
 	t.Helper()
 	testkit.Eventually(t, testkit.Patience, func() bool {
 		err = wait()
@@ -84,11 +84,13 @@ func TestConflictOfANode(t *testing.T) {
 	var clients []*relock.Client
 	for range 3 {
 		s := redistest.Start(t)
-		s.AwaitUp(t, 3)
+		s.AwaitUp(t, 2)
 		clients = append(clients, locktest.NewTestClient(t, s))
 		require.NoError(t, relock.NewReentrantLock("k", clients[len(clients)-1]).Lock(t.Context()))
 	}
-	err := relock.NewRedLock("k", clients, relock.WithMaxLease(time.Second), relock.WithWatchdog(time.Second)).Lock(t.Context())
+	l := relock.NewRedLock("k", clients)
+	locktest.Target(l).Settings.MaxLease = time.Millisecond // the servers are new, and remember all
+	err := l.Lock(t.Context())
 	locktest.RequireIs(t, err, relock.ErrQuorum, relock.ErrKeyConflict)
 	require.ErrorContains(t, err, "held as an unfair reentrant lock, requested as an unfair plain lock")
 }
@@ -179,10 +181,10 @@ func TestLossSaysWhich(t *testing.T) {
 	}{
 		"fixed lease":  {relock.WithExpiry(time.Second), nil, `lease over`, nil},
 		"maximum hold": {relock.WithMaxHold(time.Second), nil, `maximum hold of 1s`, relock.ErrMaxHold},
-		"forced": {relock.WithWatchdog(3 * time.Second), func(t *testing.T, _ *redistest.Server, c *relock.Client) {
+		"forced": {relock.WithWatchdog(time.Hour), func(t *testing.T, _ *redistest.Server, c *relock.Client) {
 			require.NoError(t, c.ForceUnlock(t.Context(), "k", "it hangs"))
 		}, `forced: "it hangs"`, relock.ErrForced},
-		"deleted": {relock.WithWatchdog(time.Second), func(t *testing.T, s *redistest.Server, c *relock.Client) {
+		"deleted": {relock.WithWatchdog(time.Hour), func(t *testing.T, s *redistest.Server, c *relock.Client) {
 			s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 		}, `the server no longer has it`, nil},
 		"not renewed": {relock.WithWatchdog(time.Second), func(t *testing.T, s *redistest.Server, _ *relock.Client) {
@@ -196,9 +198,10 @@ func TestLossSaysWhich(t *testing.T) {
 				s := redistest.Start(t)
 				var log locktest.LogBuffer
 				c := locktest.NewTestClient(t, s, log.Option())
-				h := locktest.Take(t, acquirerOf(kind, c, tt.opt))
+				h := takeInTime(t, acquirerOf(kind, c, tt.opt))
 				if tt.lose != nil {
 					tt.lose(t, s, c)
+					renewNow(h)
 				}
 				<-h.Context().Done()
 				text := `lock lost \(` + tt.want + `\)$`
@@ -214,6 +217,17 @@ func TestLossSaysWhich(t *testing.T) {
 				testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines("relock: lock lost", "reason=\"lock lost (") == 1 }, "logged")
 			})
 		}
+	}
+}
+
+// renewNow makes the renewal of each key of a hold due.
+func renewNow(h relock.Hold) {
+	if l := locktest.LeaseOf(h); l.Protocol() != nil {
+		l.RenewNow()
+		return
+	}
+	for _, one := range locktest.MembersOf(h) {
+		one.Lease().RenewNow()
 	}
 }
 
@@ -244,11 +258,13 @@ func TestDoDoesNotRepeatTheLoss(t *testing.T) {
 				<-ctx.Done()
 				return context.Cause(ctx)
 			}
-			err := do(stopped)
+			err := inTime(t, func() error { return do(stopped) })
 			require.EqualError(t, err, "lock lost (maximum hold of 500ms)")
 			require.ErrorIs(t, err, relock.ErrMaxHold)
 
-			err = do(func(ctx context.Context) error { <-ctx.Done(); return relock.ErrLockLost })
+			err = inTime(t, func() error {
+				return do(func(ctx context.Context) error { <-ctx.Done(); return relock.ErrLockLost })
+			})
 			require.ErrorIs(t, err, relock.ErrMaxHold, "what fn's error does not say is added")
 			require.Equal(t, 1, strings.Count(err.Error(), "maximum hold"))
 		})
@@ -264,15 +280,15 @@ func TestWaitForTheOwnClient(t *testing.T) {
 	}, func(t *testing.T, name string, v variant) {
 		s := redistest.Shared(t)
 		var log locktest.LogBuffer
-		c := locktest.NewTestClient(t, s, log.Option(), relock.WithWatchdog(time.Second))
+		c := locktest.NewTestClient(t, s, log.Option())
 		outer, next := locktest.As(t, "outer"), locktest.As(t, "next")
-		holder := v.lock("k", c)
+		holder, later := v.lock("k", c), v.lock("k", c, relock.WithBlock())
 		if name == "read" {
 			holder = relock.NewRWLock("k", c)
 		}
 		require.NoError(t, holder.Lock(outer))
 		const hint = ` (this client holds it as "outer"; see ContextWithOwner)`
-		lock := v.lock("k", c, relock.WithBlock())
+		lock := v.lock("k", c, relock.WithBlock(), relock.WithWatchdog(time.Second))
 		ctx, cancel := context.WithCancel(t.Context())
 		first, second := testkit.Async(t, func() error { return lock.Lock(ctx) }), testkit.Async(t, func() error { return lock.Lock(ctx) })
 		line := []string{"relock: waiting for a lock that this client holds under another owner", "key=k", "holder=outer", `waiter="goroutine `}
@@ -291,8 +307,8 @@ func TestWaitForTheOwnClient(t *testing.T) {
 		require.Equal(t, 2, log.Lines(line...), "once for each wait")
 		require.EqualError(t, refusal(t, waits(locktest.Sibling(t, s, c))), `relock: lock "k": lock is held by others`, "another client")
 		require.NoError(t, holder.Unlock(outer))
-		require.NoError(t, lock.Lock(next), "the books are in order")
-		require.NoError(t, lock.Unlock(next))
+		require.NoError(t, later.Lock(next), "the books are in order")
+		require.NoError(t, later.Unlock(next))
 	})
 }
 
@@ -307,7 +323,7 @@ func TestHintNamesAnOwnerThatHolds(t *testing.T) {
 			require.NoError(t, lock.RLock(locktest.As(t, string(name))))
 		}
 		for n, name := range order {
-			writer := relock.NewRWLock("k", c, relock.WithBlockTimeout(5*time.Millisecond))
+			writer := relock.NewRWLock("k", c, relock.WithBlockTimeout(20*time.Millisecond))
 			err := refusal(t, func() error { return writer.Lock(locktest.As(t, "writer")) })
 			require.Regexp(t, `\(this client holds it as "[`+order[n:]+`]"; see ContextWithOwner\)$`, err.Error())
 			require.NoError(t, lock.RUnlock(locktest.As(t, string(name))))

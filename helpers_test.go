@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // nodes are three servers that do not know each other. They run from the start,
@@ -88,6 +90,39 @@ func current(t testing.TB, ctx context.Context) relock.Hold {
 	t.Helper()
 	h, ok := relock.CurrentHold(ctx)
 	require.True(t, ok)
+	return h
+}
+
+// promptness is how long after its time something may come.
+const promptness = 100 * time.Millisecond
+
+// inTime repeats a call until its grant comes before the end of its lease or
+// maximum hold, which is near. On a busy machine one may come too late, and may
+// not be released yet when the next call is made.
+func inTime(t testing.TB, call func() error) (err error) {
+	t.Helper()
+	late := false
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		err = call()
+		switch relock.OutcomeOf(err) {
+		case relock.OutcomeUnavailable:
+			late = true
+			return false
+		case relock.OutcomeBusy:
+			return !late
+		}
+		return true
+	}, "a grant in time")
+	return err
+}
+
+// takeInTime is locktest.Take for a lock whose lease or maximum hold is short.
+func takeInTime(t testing.TB, acquire func(context.Context) (relock.Hold, error)) (h relock.Hold) {
+	t.Helper()
+	require.NoError(t, inTime(t, func() (err error) {
+		h, err = acquire(t.Context())
+		return err
+	}))
 	return h
 }
 

@@ -49,25 +49,25 @@ func TestHoldContext(t *testing.T) {
 func TestExtend(t *testing.T) {
 	t.Parallel()
 	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
-		h := locktest.Take(t, newLock("k", c, relock.WithExpiry(2*time.Second)).Acquire)
-		require.NoError(t, h.Extend(t.Context(), 10*time.Second))
-		require.Greater(t, locktest.PTTL(t, s, c, "k"), 9*time.Second)
-		require.Greater(t, time.Until(h.ValidUntil()), 9*time.Second)
+		h := locktest.Take(t, newLock("k", c, relock.WithExpiry(20*time.Second)).Acquire)
+		require.NoError(t, h.Extend(t.Context(), 10*time.Minute))
+		require.Greater(t, locktest.PTTL(t, s, c, "k"), 9*time.Minute)
+		require.Greater(t, time.Until(h.ValidUntil()), 9*time.Minute)
 
 		require.NoError(t, h.Extend(t.Context(), time.Second))
-		require.Greater(t, locktest.PTTL(t, s, c, "k"), 8*time.Second, "never shorter")
+		require.Greater(t, locktest.PTTL(t, s, c, "k"), 8*time.Minute, "never shorter")
 		until := h.ValidUntil()
-		require.Greater(t, time.Until(until), 8*time.Second)
+		require.Greater(t, time.Until(until), 8*time.Minute)
 
 		for _, d := range []time.Duration{0, -1, -time.Second, 9 * time.Millisecond, 10500 * time.Microsecond, 1 << 62, 1<<63 - 1} {
 			requireMistakes(t, h.Extend(t.Context(), d), "extend", "Extend")
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.ErrorIs(t, h.Extend(ended, time.Minute), context.Canceled)
+		require.ErrorIs(t, h.Extend(ended, time.Hour), context.Canceled)
 		require.NoError(t, h.Err(), "an error leaves the hold as it was")
 		require.Equal(t, until, h.ValidUntil())
-		require.Equal(t, 10*time.Second, locktest.LeaseOf(h).State().Length, "nothing was requested")
+		require.Equal(t, 10*time.Minute, locktest.LeaseOf(h).State().Length, "nothing was requested")
 
 		s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 		require.ErrorIs(t, h.Extend(t.Context(), time.Minute), relock.ErrLockLost)
@@ -82,7 +82,7 @@ func TestMinHold(t *testing.T) {
 	t.Parallel()
 	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
 		kept := func(key string, minimum time.Duration) locktest.AnyLock {
-			l := newLock(key, c, relock.WithExpiry(3*time.Second), relock.WithMinHold(minimum))
+			l := newLock(key, c, relock.WithMinHold(minimum))
 			require.NoError(t, l.Lock(t.Context()))
 			time.Sleep(min(minimum, 20*time.Millisecond))
 			require.NoError(t, l.Unlock(t.Context()))
@@ -90,17 +90,18 @@ func TestMinHold(t *testing.T) {
 		}
 		kept("over", 10*time.Millisecond)
 		locktest.RequireFree(t, s, c, "over")
-		kept("longer than the lease", 15*time.Second)
-		require.Greater(t, locktest.PTTL(t, s, c, "longer than the lease"), 12*time.Second)
-
-		start := time.Now()
-		l := kept("k", time.Second)
-		require.LessOrEqual(t, locktest.PTTL(t, s, c, "k"), time.Second)
-		require.ErrorIs(t, newLock("k", c).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+		const long = "longer than the lease"
+		l := kept(long, 10*time.Minute)
+		require.Greater(t, locktest.PTTL(t, s, c, long), 9*time.Minute)
+		require.ErrorIs(t, newLock(long, c).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
 		require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrNotHeld)
+
+		start, clock := time.Now(), testkit.NewStopwatch(t)
+		kept("k", time.Second)
+		require.LessOrEqual(t, locktest.PTTL(t, s, c, "k"), time.Second)
 		require.NoError(t, newLock("k", locktest.Sibling(t, s, c), relock.WithBlock()).Lock(t.Context()))
 		require.GreaterOrEqual(t, time.Since(start), time.Second)
-		require.Less(t, time.Since(start), 4*time.Second)
+		clock.Within(time.Second + promptness)
 	})
 }
 
@@ -110,23 +111,32 @@ func TestMinHoldOutlivesTheLease(t *testing.T) {
 	t.Parallel()
 	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
 		other := locktest.Sibling(t, s, c)
-		start := time.Now()
-		require.NoError(t, newLock("k", c, relock.WithExpiry(600*time.Millisecond), relock.WithMinHold(1200*time.Millisecond)).Lock(t.Context()))
+		start, clock := time.Now(), testkit.NewStopwatch(t)
+		err := newLock("k", c, relock.WithExpiry(600*time.Millisecond), relock.WithMinHold(1200*time.Millisecond)).Lock(t.Context())
+		if relock.OutcomeOf(err) != relock.OutcomeUnavailable { // a grant that is too late for its lease is kept, too
+			require.NoError(t, err)
+		}
 		require.NoError(t, c.Close()) // as a crash: nothing is released
 		require.NoError(t, newLock("k", other, relock.WithBlock()).Lock(t.Context()))
 		require.GreaterOrEqual(t, time.Since(start), 1200*time.Millisecond)
-		require.Less(t, time.Since(start), 5*time.Second)
+		clock.Within(1200*time.Millisecond + promptness)
 	})
 }
 
 func TestMaxHold(t *testing.T) {
 	t.Parallel()
 	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
-		h := locktest.Take(t, newLock("k", c, relock.WithMaxHold(500*time.Millisecond)).Acquire)
-		locktest.RequireIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), relock.ErrMaxHold, relock.ErrLockLost)
+		const limit = 500 * time.Millisecond
+		var clock *testkit.Stopwatch
+		h := takeInTime(t, func(ctx context.Context) (relock.Hold, error) {
+			clock = testkit.NewStopwatch(t)
+			return newLock("k", c, relock.WithMaxHold(limit)).Acquire(ctx)
+		})
+		locktest.RequireIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrMaxHold, relock.ErrLockLost)
+		clock.Within(limit + promptness)
 		require.ErrorIs(t, h.Err(), relock.ErrMaxHold)
 		require.Zero(t, h.ValidUntil())
-		testkit.Eventually(t, 5*time.Second, func() bool { return locktest.PTTL(t, s, c, "k") < 0 }, "it is released")
+		testkit.Eventually(t, testkit.Patience, func() bool { return locktest.PTTL(t, s, c, "k") < 0 }, "it is released")
 		locktest.RequireIs(t, h.Unlock(t.Context()), relock.ErrMaxHold, relock.ErrLockLost, relock.ErrNotHeld)
 	})
 }
@@ -136,7 +146,7 @@ func TestHoldCount(t *testing.T) {
 	t.Parallel()
 	s, mine := redistest.Shared(t), locktest.As(t, "me")
 	c := locktest.NewTestClient(t, s)
-	l := locktest.Owned("me", relock.NewReentrantLock("k", c, relock.WithWatchdog(3*time.Second)))
+	l := locktest.Owned("me", relock.NewReentrantLock("k", c, relock.WithWatchdog(time.Hour)))
 	require.Zero(t, l.HoldCount(mine))
 	var h relock.Hold
 	for n := range 3 {
@@ -149,7 +159,7 @@ func TestHoldCount(t *testing.T) {
 	require.Equal(t, 2, l.HoldCount(mine))
 	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 	locktest.LeaseOf(h).RenewNow()
-	testkit.Eventually(t, 5*time.Second, func() bool { return l.HoldCount(mine) == 0 }, "lost")
+	testkit.Eventually(t, testkit.Patience, func() bool { return l.HoldCount(mine) == 0 }, "lost")
 	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrLockLost)
 	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrLockLost)
 	require.Zero(t, l.HoldCount(relock.ContextWithOwner(t.Context(), "")))

@@ -105,7 +105,7 @@ func TestInspectReservedAndKept(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.OnShared(t)
 	for _, letters := range []string{"pu", "pf", "ru", "rf"} {
-		s.Do(t, "SET", locktest.KeyOf(c, "k"), scripttest.WaitNamed("c1", 7, letters).Reserved(), "PX", 5000)
+		s.Do(t, "SET", locktest.KeyOf(c, "k"), scripttest.WaitNamed("c1", 7, letters).Reserved(), "PX", 60_000)
 		info := locktest.Inspect(t, c, "k")
 		require.Equal(t, relock.Info{Key: "k", State: relock.StateReserved, Kind: lockspec.KindOfWait(letters[0]).Family.String(), Fair: letters[1] == 'f', Remaining: info.Remaining}, info)
 		require.Positive(t, info.Remaining)

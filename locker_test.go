@@ -116,10 +116,11 @@ func TestNestedCallWhileTheInnerHoldIsUnlocked(t *testing.T) {
 func TestMaximumHoldOfANestedLocker(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t))
-	l := locktest.NewLocker(t, c, relock.WithMaxHold(4*time.Second))
+	l := locktest.NewLocker(t, c, relock.WithMaxHold(time.Hour))
 	outer := locktest.TakeKey(t, t.Context(), l, "k")
-	testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(outer.ValidUntil()) < 2*time.Second }, "half of the time is over")
 	inner := locktest.TakeKey(t, outer.Context(), l, "k")
+	require.Less(t, locktest.Level(outer).StopMaxHold(), locktest.Level(inner).StopMaxHold())
+	locktest.Level(outer).ReachMaxHold()
 	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), testkit.Patience), relock.ErrMaxHold)
 	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); { // a release would come in the background
 		require.NoError(t, inner.Err(), "the level goes on")
@@ -128,6 +129,7 @@ func TestMaximumHoldOfANestedLocker(t *testing.T) {
 	}
 	_, err := l.Lock(context.WithoutCancel(outer.Context()), "k")
 	require.ErrorIs(t, err, relock.ErrLockLost)
+	locktest.Level(inner).ReachMaxHold()
 	require.ErrorIs(t, testkit.EndedWithin(t, inner.Context(), testkit.Patience), relock.ErrMaxHold)
 	for _, h := range []relock.Hold{outer, inner} {
 		locktest.RequireIs(t, h.Unlock(t.Context()), relock.ErrMaxHold, relock.ErrNotHeld)

@@ -162,10 +162,10 @@ func TestNamesStayOnOneLine(t *testing.T) {
 			}
 			c := locktest.NewTestClient(t, s, relock.WithLogger(slog.New(handler)))
 			other := locktest.Sibling(t, s, c)
-			h := locktest.Take(t, relock.NewRedisLock(name, c, relock.WithExpiry(400*time.Millisecond)).Acquire)
-			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 5*time.Second), relock.ErrLockLost)
-			testkit.Eventually(t, 5*time.Second, func() bool { return strings.Contains(log.String(), "lock lost") }, "the loss is not logged")
-			testkit.Eventually(t, 5*time.Second, func() bool { return locktest.PTTL(t, s, c, name) == -2 }, "the lost lock is still there")
+			h := takeInTime(t, relock.NewRedisLock(name, c, relock.WithExpiry(400*time.Millisecond)).Acquire)
+			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost)
+			testkit.Eventually(t, testkit.Patience, func() bool { return strings.Contains(log.String(), "lock lost") }, "the loss is not logged")
+			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.PTTL(t, s, c, name) == -2 }, "the lost lock is still there")
 
 			require.NoError(t, relock.NewReentrantLock(name, c, relock.WithExpiry(time.Minute)).Lock(t.Context()))
 			texts := []string{

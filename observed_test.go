@@ -124,7 +124,8 @@ func TestObserverOfLevels(t *testing.T) {
 		require.NoError(t, l.Lock(t.Context()))
 		require.True(t, levels(n))
 	}
-	inner := locktest.Take(t, relock.NewReentrantLock("k", c, relock.WithMaxHold(300*time.Millisecond)).Acquire)
+	inner := locktest.Take(t, relock.NewReentrantLock("k", c, relock.WithMaxHold(time.Hour)).Acquire)
+	locktest.Level(inner).ReachMaxHold()
 	require.ErrorIs(t, testkit.EndedWithin(t, inner.Context(), testkit.Patience), relock.ErrMaxHold)
 	testkit.Eventually(t, testkit.Patience, func() bool { return levels(2) }, "the end of the inner level")
 	require.ErrorIs(t, w.Last.Err, relock.ErrMaxHold)
@@ -189,7 +190,7 @@ func TestObserverHooksAreEven(t *testing.T) {
 		defer mu.Unlock()
 		return seen[key]
 	}
-	s, c := locktest.OnOwn(t, relock.WithCommandTimeout(2*time.Second), relock.WithWatchdog(3*time.Second), relock.WithObserver(relock.Observer{
+	s, c := locktest.OnOwn(t, relock.WithWatchdog(time.Hour), relock.WithObserver(relock.Observer{
 		LockDone:  func(ctx context.Context, e relock.LockDone) { note(ctx, "lock", e.Kind, e.Start, e.End, e.Err) },
 		HoldDone:  func(ctx context.Context, e relock.HoldDone) { note(ctx, "hold", e.Kind, e.Start, e.End, e.Err) },
 		RenewDone: func(ctx context.Context, e relock.RenewDone) { note(ctx, "renewal", e.Kind, e.Start, e.End, e.Err) },
@@ -204,8 +205,9 @@ func TestObserverHooksAreEven(t *testing.T) {
 	} {
 		h, err := acquire(ctx)
 		require.NoError(t, err)
-		require.NoError(t, h.Extend(context.WithValue(t.Context(), mark{}, "extend"), 3*time.Second))
+		require.NoError(t, h.Extend(context.WithValue(t.Context(), mark{}, "extend"), time.Hour))
 		require.Equal(t, 1, count("renewal "+kind+" extend true"))
+		renewNow(h)
 		testkit.Eventually(t, testkit.Patience, func() bool { return count("renewal "+kind+" mine true") > 0 }, "renewed")
 		require.NoError(t, h.Unlock(t.Context()))
 		require.Equal(t, 1, count("lock "+kind+" mine true"))
@@ -214,6 +216,7 @@ func TestObserverHooksAreEven(t *testing.T) {
 	h, err := relock.NewRedisLock("down", c).Acquire(ctx)
 	require.NoError(t, err)
 	s.Kill(t)
+	renewNow(h)
 	testkit.Eventually(t, testkit.Patience, func() bool { return count("renewal plain mine false") > 0 }, "not sent")
 	require.Error(t, h.Unlock(t.Context()))
 }

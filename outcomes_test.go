@@ -58,17 +58,19 @@ func (o *outcome) close() { require.NoError(o, o.c.Close()) }
 func (o *outcome) paused(f func() error) error {
 	o.s.Pause(o)
 	defer o.s.Resume(o)
-	start := time.Now()
+	clock := testkit.NewStopwatch(o)
 	err := f()
-	require.Less(o, time.Since(start), silence+time.Second, "the command timeout limits it")
+	clock.Within(silence+promptness, "the command timeout limits it")
 	return err
 }
 
 // doExpired runs f in a Do when its hold has expired.
 func (o *outcome) doExpired(f func(relock.Hold) error) error {
-	return o.newLock(relock.WithExpiry(800*time.Millisecond)).Do(o.Context(), func(ctx context.Context) error {
-		require.ErrorIs(o, testkit.EndedWithin(o, ctx, 5*time.Second), relock.ErrLockLost)
-		return f(carried(o, ctx, "k"))
+	return inTime(o, func() error {
+		return o.newLock(relock.WithExpiry(800*time.Millisecond)).Do(o.Context(), func(ctx context.Context) error {
+			require.ErrorIs(o, testkit.EndedWithin(o, ctx, testkit.Patience), relock.ErrLockLost)
+			return f(carried(o, ctx, "k"))
+		})
 	})
 }
 
@@ -107,16 +109,22 @@ var outcomes = map[string]row{
 	}, relock.ErrLockAcquiredByOthers).butNot(context.DeadlineExceeded).retryable(),
 	"Lock/held by others until the block timeout": fails(func(o *outcome) error {
 		const limit = 300 * time.Millisecond
-		start := time.Now()
-		err := o.heldElsewhere(func() error { return o.newLock(relock.WithBlockTimeout(limit)).Lock(o.Context()) })
-		require.GreaterOrEqual(o, time.Since(start), limit)
-		return err
+		return o.heldElsewhere(func() error {
+			return refusal(o, func() error {
+				start := time.Now()
+				defer func() { require.GreaterOrEqual(o, time.Since(start), limit) }()
+				return o.newLock(relock.WithBlockTimeout(limit)).Lock(o.Context())
+			})
+		})
 	}, relock.ErrLockAcquiredByOthers).butNot(context.DeadlineExceeded).retryable(),
 	"Lock/held by others until the deadline": fails(func(o *outcome) error {
-		require.NoError(o, o.other.Lock(o.Context()))
-		ctx, cancel := context.WithTimeoutCause(o.Context(), time.Second, locktest.ErrMine)
-		defer cancel()
-		return o.newLock(relock.WithBlock()).Lock(ctx)
+		return o.heldElsewhere(func() error {
+			return refusal(o, func() error {
+				ctx, cancel := context.WithTimeoutCause(o.Context(), 300*time.Millisecond, locktest.ErrMine)
+				defer cancel()
+				return o.newLock(relock.WithBlock()).Lock(ctx)
+			})
+		})
 	}, context.DeadlineExceeded, locktest.ErrMine, relock.ErrLockAcquiredByOthers),
 	"Lock/held by others until the context is cancelled": fails(func(o *outcome) error {
 		ctx, cancel := context.WithCancelCause(o.Context())
@@ -177,7 +185,7 @@ var outcomes = map[string]row{
 		})
 	}, relock.ErrNotHeld).butNot(relock.ErrLockLost),
 	"Unlock/not confirmed": fails(func(o *outcome) error {
-		h := locktest.Take(o, o.l.Acquire)
+		h := takeInTime(o, o.l.Acquire)
 		err := o.paused(func() error { return h.Unlock(o.Context()) })
 		require.ErrorIs(o, h.Err(), relock.ErrNotHeld, "ended, whatever Unlock returned")
 		require.ErrorIs(o, h.Unlock(o.Context()), relock.ErrNotHeld)
@@ -232,7 +240,9 @@ var outcomes = map[string]row{
 	}, locktest.ErrMine, relock.ErrClosed).butNot(relock.ErrLockLost),
 	"Do/not confirmed": row{call: func(o *outcome) error {
 		defer o.s.Resume(o)
-		err := o.l.Do(o.Context(), func(context.Context) error { o.s.Pause(o); return nil })
+		err := inTime(o, func() error {
+			return o.l.Do(o.Context(), func(context.Context) error { o.s.Pause(o); return nil })
+		})
 		require.Contains(o, o.log.String(), "release not confirmed")
 		return err
 	}}.unanswered(),

@@ -39,22 +39,22 @@ func TestResumeOnce(t *testing.T) {
 func TestMinimumHoldTravels(t *testing.T) {
 	eachDetachable(t, func(t *detaching) {
 		start := time.Now()
-		token := detached(t, t.take(t.a, relock.WithMinHold(10*time.Second)), 20*time.Millisecond)
-		require.Greater(t, locktest.PTTL(t, t.s, t.a, "k"), 9*time.Second, "longer than the token was asked for")
-		t.s.Do(t, "PEXPIRE", locktest.KeyOf(t.a, "k"), 6000) // as if 4 s had passed
-		require.NoError(t, resumed(t, t.b, token, relock.WithExpiry(time.Minute)).Unlock(t.Context()))
+		token := detached(t, t.take(t.a, relock.WithMinHold(time.Minute)), 20*time.Millisecond)
+		require.Greater(t, locktest.PTTL(t, t.s, t.a, "k"), 30*time.Second, "longer than the token was asked for")
+		t.s.Do(t, "PEXPIRE", locktest.KeyOf(t.a, "k"), 40_000) // as if 20 s had passed
+		require.NoError(t, resumed(t, t.b, token, relock.WithExpiry(time.Hour)).Unlock(t.Context()))
 		info := locktest.Inspect(t, t.b, "k")
 		require.Equal(t, relock.StateKept, info.State)
-		require.Less(t, info.Remaining, 6*time.Second)
-		require.Greater(t, info.Remaining, 6*time.Second-time.Since(start)-100*time.Millisecond)
+		require.Less(t, info.Remaining, 40*time.Second)
+		require.Greater(t, info.Remaining, 40*time.Second-time.Since(start)-100*time.Millisecond)
 	})
 }
 
 // A minimum hold that is over keeps nothing.
 func TestMinimumHoldIsOverAtResume(t *testing.T) {
 	eachDetachable(t, func(t *detaching) {
-		token := detached(t, t.take(t.a, relock.WithMinHold(time.Second)), 10*time.Second)
-		t.s.Do(t, "PEXPIRE", locktest.KeyOf(t.a, "k"), 9000)
+		token := detached(t, t.take(t.a, relock.WithMinHold(time.Second)), time.Minute)
+		t.s.Do(t, "PEXPIRE", locktest.KeyOf(t.a, "k"), 59_000)
 		require.NoError(t, resumed(t, t.a, token).Unlock(t.Context()))
 		locktest.RequireFree(t, t.s, t.a, "k")
 	})
@@ -80,8 +80,8 @@ func TestResumedReentrantLock(t *testing.T) {
 	require.NoError(t, lock.Unlock(t.Context()))
 
 	// An owner with a lost hold has to unlock that first.
-	lost := locktest.Take(t, relock.NewReentrantLock("k", c, relock.WithMaxHold(200*time.Millisecond)).Acquire)
-	<-lost.Context().Done()
+	lost := locktest.Take(t, relock.NewReentrantLock("k", c, relock.WithMaxHold(time.Hour)).Acquire)
+	locktest.Level(lost).ReachMaxHold()
 	other := relock.ContextWithOwner(t.Context(), "other")
 	h, err = relock.NewReentrantLock("k", c, relock.WithBlock()).Acquire(other)
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -68,19 +69,22 @@ func TestStats(t *testing.T) {
 // Renewals, those that fail, and losses are counted.
 func TestStatsOfRenewals(t *testing.T) {
 	t.Parallel()
-	s, c := locktest.OnOwn(t, relock.WithCommandTimeout(locktest.AnswerLimit), relock.WithWatchdog(3*time.Second))
+	s, c := locktest.OnOwn(t, relock.WithWatchdog(time.Hour))
 	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
-	require.NoError(t, h.Extend(t.Context(), 3*time.Second))
+	require.NoError(t, h.Extend(t.Context(), time.Hour))
 	require.EqualValues(t, 1, c.Stats().Renewals, "an Extend counts")
+	renewNow(h)
 	testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Renewals >= 2 }, "renewed")
 	require.Zero(t, c.Stats().RenewalErrors)
 	s.Pause(t)
+	renewNow(h)
 	testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().RenewalErrors > 0 }, "no answer")
 	s.Resume(t)
 	several := locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, c).Acquire)
 	require.Zero(t, c.Stats().Losses)
 	s.Do(t, "FLUSHALL")
 	for _, h := range []relock.Hold{h, several} {
+		renewNow(h)
 		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost)
 	}
 	testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Losses == 3 && c.Stats().Held == 0 }, "k, a and b")
@@ -121,13 +125,25 @@ func TestCloseSaysWhatItLeaves(t *testing.T) {
 		return &log
 	}
 	require.Zero(t, hold(0).Lines("level=WARN"))
+	start := time.Now()
 	one := hold(1)
 	require.Equal(t, 1, one.Lines("level=WARN"))
 	require.Equal(t, 1, one.Lines(`msg="relock: closed with 1 lock held" keys="[0 of 1]" free_in=`))
-	require.Equal(t, 1, one.Lines("free_in=29.9")+one.Lines("free_in=30s")+one.Lines("free_in=29.8"))
+	left, passed := freeIn(t, one), time.Since(start)
+	require.True(t, left <= 30*time.Second && left > 30*time.Second-passed-100*time.Millisecond, "%v, after %v", left, passed)
 	require.Equal(t, 1, hold(3).Lines(`msg="relock: closed with 3 locks held" keys="[0 of 3 1 of 3 2 of 3]"`))
 	require.Equal(t, 1, hold(12).Lines(`closed with 12 locks held`, ` of 12 and 2 more]"`), "ten are named")
 	require.Zero(t, hold(2, relock.WithReleaseOnClose()).Lines("level=WARN"))
+}
+
+// freeIn returns in how long the last lock is free, as Close has logged it.
+func freeIn(t testing.TB, log *locktest.LogBuffer) time.Duration {
+	t.Helper()
+	found := regexp.MustCompile(`free_in=(\S+)`).FindStringSubmatch(log.String())
+	require.NotNil(t, found, log.String())
+	left, err := time.ParseDuration(found[1])
+	require.NoError(t, err)
+	return left
 }
 
 // A lock that a minimum hold keeps longer than its lease is free only then.
@@ -138,7 +154,8 @@ func TestCloseCountsAMinimumHold(t *testing.T) {
 	c := locktest.NewTestClient(t, s, log.Option())
 	require.NoError(t, relock.NewRedisLock("k", c, relock.WithMinHold(time.Hour)).Lock(t.Context()))
 	require.NoError(t, c.Close())
-	require.Equal(t, 1, log.Lines("closed with 1 lock held", "free_in=59m59.")+log.Lines("free_in=1h0m0s"))
+	require.Equal(t, 1, log.Lines("closed with 1 lock held"))
+	require.Greater(t, freeIn(t, &log), 59*time.Minute)
 }
 
 // Remaining is the time until ValidUntil while the hold is valid, and 0 once it
@@ -147,21 +164,17 @@ func TestRemaining(t *testing.T) {
 	t.Parallel()
 	for _, kind := range oneKeyKinds {
 		c := locktest.NewTestClient(t, redistest.Shared(t))
-		h := locktest.Take(t, acquirerOf(kind, c, relock.WithExpiry(10*time.Second)))
+		h := locktest.Take(t, acquirerOf(kind, c, relock.WithExpiry(time.Minute)))
 		before := time.Until(h.ValidUntil())
 		got := h.Remaining()
 		require.LessOrEqual(t, got, before)
 		require.GreaterOrEqual(t, got, time.Until(h.ValidUntil()))
-		require.NoError(t, h.Extend(t.Context(), time.Minute))
-		require.Greater(t, h.Remaining(), 50*time.Second)
+		require.NoError(t, h.Extend(t.Context(), time.Hour))
+		require.Greater(t, h.Remaining(), 50*time.Minute)
 		require.NoError(t, h.Unlock(t.Context()))
 		require.Zero(t, h.Remaining())
 
-		h, err := acquirerOf(kind, c, relock.WithExpiry(50*time.Millisecond))(t.Context())
-		if relock.OutcomeOf(err) == relock.OutcomeUnavailable {
-			continue // the grant came too late, on a busy machine
-		}
-		require.NoError(t, err)
+		h = takeInTime(t, acquirerOf(kind, c, relock.WithExpiry(50*time.Millisecond)))
 		<-h.Context().Done()
 		require.Zero(t, h.Remaining(), "not below")
 		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
@@ -204,7 +217,7 @@ func TestForgottenHoldIsLogged(t *testing.T) {
 		require.NoError(t, h.Unlock(t.Context()))
 		require.Equal(t, tt.lines, strings.Count(log.String(), "held for very long without WithMaxHold"), log.String())
 		if tt.lines > 0 {
-			require.Contains(t, log.String(), "held=50m30s")
+			require.Contains(t, log.String(), "held=50m")
 		}
 	})
 }
