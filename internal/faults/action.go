@@ -8,12 +8,14 @@ type Action struct {
 	hold         bool // keeps one more copy until Release
 	requestDelay time.Duration
 	answerDelay  time.Duration
-	answer       string // an error line, sent instead of the server's reply
-	again        bool   // the reply is sent twice
-	swallow      bool   // no reply to this request or later ones of the connection
-	last         bool   // nothing is sent after the reply
-	cut          bool   // closes the client's connection instead of replying
-	reset        bool   // with a TCP reset, if it is TCP
+	requestGate  <-chan struct{} // delays the request until it is closed
+	answerGate   <-chan struct{} // and the reply
+	answer       string          // an error line, sent instead of the server's reply
+	again        bool            // the reply is sent twice
+	swallow      bool            // no reply to this request or later ones of the connection
+	last         bool            // nothing is sent after the reply
+	cut          bool            // closes the client's connection instead of replying
+	reset        bool            // with a TCP reset, if it is TCP
 
 	halfRequest, halfAnswer bool          // forwards half of the bytes before the connection is closed
 	requestTime, answerTime time.Duration // for all bytes, sent one by one
@@ -67,6 +69,12 @@ func Delay(d time.Duration) Action { return Action{copies: 1, answerDelay: d} }
 // connection. The server gets it even if the client has closed its connection
 // by then.
 func DelayRequest(d time.Duration) Action { return Action{copies: 1, requestDelay: d} }
+
+// DelayUntil is Delay until open is closed.
+func DelayUntil(open <-chan struct{}) Action { return Action{copies: 1, answerGate: open} }
+
+// DelayRequestUntil is DelayRequest until open is closed.
+func DelayRequestUntil(open <-chan struct{}) Action { return Action{copies: 1, requestGate: open} }
 
 // SlowRequest forwards the request byte by byte, over d in total.
 func SlowRequest(d time.Duration) Action { return Action{copies: 1, requestTime: d} }

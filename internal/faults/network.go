@@ -37,8 +37,17 @@ func (p *Proxy) pass() bool {
 	p.mu.Lock()
 	flowing := p.flowing
 	p.mu.Unlock()
+	return p.await(flowing)
+}
+
+// await waits until a gate is closed, and reports whether the proxy still runs.
+// Without a gate, it does not wait.
+func (p *Proxy) await(gate <-chan struct{}) bool {
+	if gate == nil {
+		return true
+	}
 	select {
-	case <-flowing:
+	case <-gate:
 		return true
 	case <-p.done:
 		return false

@@ -72,7 +72,7 @@ func (c *pipe) forwardRequests() {
 }
 
 func (c *pipe) forward(raw []byte, a answer) bool {
-	if !c.proxy.pause(a.action.requestDelay) || !c.proxy.pass() {
+	if !c.proxy.pause(a.action.requestDelay) || !c.proxy.await(a.action.requestGate) || !c.proxy.pass() {
 		return false
 	}
 	select {
@@ -149,7 +149,7 @@ func (c *pipe) forwardMessages() {
 // connection stays open.
 func (c *pipe) answer(a answer) bool {
 	raw, ok := c.reply(a.action.copies)
-	if !ok || !c.proxy.pause(a.action.answerDelay) || !c.proxy.pass() {
+	if !ok || !c.proxy.pause(a.action.answerDelay) || !c.proxy.await(a.action.answerGate) || !c.proxy.pass() {
 		return false
 	}
 	if a.action.answer != "" {

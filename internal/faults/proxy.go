@@ -206,7 +206,7 @@ func (p *Proxy) deliver(raw []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer conn.Close() //nolint:errcheck // the reply was read
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		return nil, err
 	}
 	if _, err := conn.Write(raw); err != nil {

@@ -14,7 +14,7 @@ import (
 
 const (
 	patience = 50 * time.Millisecond // how long a test waits for an answer that must not come
-	limit    = 5 * time.Second       // and for what must
+	limit    = 30 * time.Second      // and for what must
 )
 
 // bench is a server, a proxy in front of it and a client.

@@ -53,7 +53,7 @@ func TestForwardsPipelines(t *testing.T) {
 
 func TestCountsRequestsOverAllConnections(t *testing.T) {
 	b := newBench(t)
-	done := b.proxy.On(Command("incr"), 3, ErrorLine("ERR third"))
+	done, start := b.proxy.On(Command("incr"), 3, ErrorLine("ERR third")), time.Now()
 	for i := range 5 {
 		conn := b.dial()
 		_, err := conn.Do("PING")
@@ -68,7 +68,7 @@ func TestCountsRequestsOverAllConnections(t *testing.T) {
 	require.Len(t, seen, 10)
 	require.Equal(t, "INCR", seen[1].Name)
 	require.Equal(t, []string{"INCR", "n"}, seen[1].Args)
-	require.WithinDuration(t, time.Now(), seen[1].At, 10*time.Second)
+	require.WithinRange(t, seen[1].At, start, time.Now())
 }
 
 func TestOldestRuleApplies(t *testing.T) {
@@ -130,7 +130,8 @@ func TestStall(t *testing.T) {
 
 func TestStallHoldsAnswersBack(t *testing.T) {
 	b := newBench(t)
-	b.proxy.On(Command("INCR"), 1, Delay(10*patience))
+	open := make(chan struct{})
+	b.proxy.On(Command("INCR"), 1, DelayUntil(open))
 	result := make(chan error, 1)
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -140,6 +141,7 @@ func TestStallHoldsAnswersBack(t *testing.T) {
 	})
 	require.Eventually(t, func() bool { return b.server.Do(t, "EXISTS", "n") == int64(1) }, limit, time.Millisecond)
 	b.proxy.Stall()
+	close(open)
 	b.requireSilence(<-result)
 }
 
