@@ -123,7 +123,7 @@ func TestSentinelPermissions(t *testing.T) {
 			}
 			s.Sentinels[0].Do(t, "SENTINEL", "FAILOVER", redistest.SentinelName)
 			next := s.AwaitSuccessor(t, s.Servers[0])
-			requireSwitch(t, p, next, pollInterval+5*time.Second) // by a message or by a poll
+			requireSwitch(t, p, next, pollInterval+time.Second) // by a message or by a poll
 		})
 	}
 }
@@ -174,7 +174,7 @@ func TestSentinelsOverTLS(t *testing.T) {
 		_, err := p.Master(t.Context())
 		return err != nil && strings.Contains(err.Error(), "certificate")
 	}, noFailover, time.Millisecond)
-	p = sentinelOf(t, s, config, func(c *SentinelConfig) { c.Servers.UseTLS = false })
+	p = quickSentinelOf(t, s, config, func(c *SentinelConfig) { c.Servers.UseTLS = false })
 	_, err = p.Master(t.Context())
 	require.Error(t, err)
 }

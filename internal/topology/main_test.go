@@ -11,6 +11,7 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -22,8 +23,15 @@ func TestMain(m *testing.M) {
 const noFailover = 20 * time.Second
 
 // sentinelOf returns the topology of a set, closed when the test ends. change
-// changes its configuration.
+// changes its configuration. Its first look has the time of a busy machine.
 func sentinelOf(t testing.TB, s *redistest.Sentinels, change ...func(*SentinelConfig)) *Sentinel {
+	p := quickSentinelOf(t, s, change...)
+	p.limit = noFailover // the answer shortens it
+	return p
+}
+
+// quickSentinelOf is sentinelOf with the limit that a new topology has.
+func quickSentinelOf(t testing.TB, s *redistest.Sentinels, change ...func(*SentinelConfig)) *Sentinel {
 	return changed(t, NewSentinel, SentinelConfig{
 		Name: redistest.SentinelName, Addresses: s.Addresses(), Password: new(string), Servers: connections(),
 	}, change)
@@ -53,12 +61,14 @@ func requireMaster(t testing.TB, p *Sentinel, s *redistest.Server) {
 }
 
 // requireSwitch requires that the topology names the server within a time.
-func requireSwitch(t testing.TB, p *Sentinel, s *redistest.Server, limit time.Duration) {
+func requireSwitch(t testing.TB, p *Sentinel, s *redistest.Server, promise time.Duration) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	watch := testkit.NewStopwatch(t)
+	testkit.Eventually(t, testkit.Patience, func() bool {
 		address, _ := p.Master(context.Background())
 		return address == s.Address
-	}, limit, 5*time.Millisecond)
+	}, "it names the new master")
+	watch.Within(promise)
 }
 
 func (s *Sentinel) order() []string {
