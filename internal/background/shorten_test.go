@@ -79,7 +79,7 @@ func TestImpatientJobEndsTheWait(t *testing.T) {
 	require.True(t, p.Await(asksFor("{patient}"), 1, testkit.Patience))
 	impatient := ask(f, "{impatient}", driver.MinLimit)
 	for _, a := range []*asking{impatient, patient} {
-		_, answered := testkit.Await(a.answered, 5*time.Second)
+		_, answered := testkit.Await(a.answered, testkit.Patience)
 		require.True(t, answered, a.key)
 	}
 }
@@ -94,7 +94,7 @@ func TestImpatientJobsStarveNoBatch(t *testing.T) {
 	patient := ask(f, "{patient}", time.Minute)
 	ticks := time.NewTicker(driver.MinLimit / 2)
 	defer ticks.Stop()
-	end := time.After(10 * time.Second)
+	end := time.After(testkit.Patience)
 	for {
 		select {
 		case <-patient.answered:

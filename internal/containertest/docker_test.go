@@ -98,7 +98,7 @@ func (c *container) remove(t *testing.T) {
 		var none *docker.NoSuchContainer
 		_, err := c.pool.Client.InspectContainer(c.resource.Container.ID)
 		return errors.As(err, &none)
-	}, 10*time.Second, 10*time.Millisecond, "the container is still there")
+	}, soon, 10*time.Millisecond, "the container is still there")
 }
 
 // kill ends the server immediately, as a crash does.

@@ -30,7 +30,7 @@ func TestServerEndsWithItsTest(t *testing.T) {
 	address := lines.Text()
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			return
