@@ -3,13 +3,13 @@ package queue_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 	"github.com/relock-go/relock/queue"
 )
 
@@ -51,11 +51,33 @@ func enqueue(t testing.TB, q *queue.Queue, key string, ids ...string) {
 // receive receives one task, which must have this id.
 func receive(t testing.TB, q *queue.Queue, id string) *queue.Delivery {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	got, err := q.Receive(ctx, 1)
 	require.NoError(t, err)
 	require.Len(t, got, 1)
+	require.Equal(t, id, got[0].ID)
+	return got[0]
+}
+
+// end makes something of a task end now that has an end: its lease (l), its
+// delay (d), or its window (u).
+func end(t testing.TB, s *redistest.Server, set, id string) {
+	t.Helper()
+	s.Do(t, "ZADD", "relock:queue:{"+t.Name()+"}:"+set, "XX", 1, id)
+}
+
+// receiveEnded receives a task, and ends the lease that others may have of it.
+func receiveEnded(t testing.TB, s *redistest.Server, q *queue.Queue, id string) *queue.Delivery {
+	t.Helper()
+	var got []*queue.Delivery
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		end(t, s, "l", id)
+		var err error
+		got, err = q.TryReceive(t.Context(), 1)
+		require.NoError(t, err)
+		return len(got) == 1
+	}, "it is received")
 	require.Equal(t, id, got[0].ID)
 	return got[0]
 }

@@ -321,7 +321,7 @@ func TestProcessMistakes(t *testing.T) {
 func TestProcessEndsWithClient(t *testing.T) {
 	s := redistest.Shared(t)
 	c := newClient(t, s, relock.WithReleaseOnClose())
-	q := queueOf(t, c, queue.WithLease(time.Second))
+	q := queueOf(t, c)
 	began, cause := make(chan struct{}), make(chan error, 1)
 	result := testkit.Async(t, func() error {
 		return q.Process(t.Context(), func(ctx context.Context, _ *queue.Delivery) error {
@@ -338,7 +338,7 @@ func TestProcessEndsWithClient(t *testing.T) {
 	require.ErrorIs(t, <-cause, relock.ErrClosed)
 	other := newQueue(t, s)
 	none(t, other)
-	require.NoError(t, receive(t, other, "a").Ack(t.Context()))
+	require.NoError(t, receiveEnded(t, s, other, "a").Ack(t.Context()))
 }
 
 // Process rides out a server that is away.

@@ -77,7 +77,7 @@ func TestWorkersOfTwoServers(t *testing.T) {
 // are lost, and come again.
 func TestServerOfAQueueHangs(t *testing.T) {
 	t.Parallel()
-	const lease = time.Second
+	const lease = 3 * time.Second
 	two := newTwoQueues(t, queue.WithLease(lease))
 	hung, well := two.names[0], two.names[1]
 	deliveries := map[string]*queue.Delivery{}
@@ -86,11 +86,11 @@ func TestServerOfAQueueHangs(t *testing.T) {
 		deliveries[name] = receive(t, two.worker[name], "a")
 	}
 	two.topology.Of(hung).Pause(t)
-	for end, i := time.Now().Add(3*lease), 0; time.Now().Before(end); i++ {
+	for end, i := time.Now().Add(3*lease/2), 0; time.Now().Before(end); i++ {
 		require.NoError(t, deliveries[well].Err())
 		enqueue(t, two.other[well], "", fmt.Sprint(i))
 		require.NoError(t, receive(t, two.worker[well], fmt.Sprint(i)).Ack(t.Context()))
-		time.Sleep(lease / 50)
+		time.Sleep(lease / 100)
 	}
 	require.ErrorIs(t, deliveries[hung].Err(), relock.ErrLockLost)
 	require.NoError(t, deliveries[well].Ack(t.Context()))

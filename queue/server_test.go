@@ -100,11 +100,13 @@ func TestEnqueueMany(t *testing.T) {
 
 // An id that is done is refused within its window.
 func TestUnique(t *testing.T) {
-	q := newQueue(t, redistest.Shared(t), queue.WithUnique(time.Second))
+	s := redistest.Shared(t)
+	q := newQueue(t, s, queue.WithUnique(time.Hour))
 	enqueue(t, q, "", "a")
 	require.NoError(t, receive(t, q, "a").Ack(t.Context()))
 	require.ErrorIs(t, q.Enqueue(t.Context(), queue.Task{ID: "a"}), queue.ErrDuplicate)
-	testkit.Eventually(t, testkit.Patience, func() bool { return q.Enqueue(t.Context(), queue.Task{ID: "a"}) == nil }, "the window ends")
+	end(t, s, "u", "a")
+	enqueue(t, q, "", "a")
 	require.NoError(t, receive(t, q, "a").Ack(t.Context()))
 }
 
@@ -191,7 +193,7 @@ func TestFlush(t *testing.T) {
 // After FLUSHALL, workers that ran or waited go on with new tasks.
 func TestFlushWhileProcessing(t *testing.T) {
 	s := redistest.Start(t)
-	q, producer := newQueue(t, s, queue.WithLease(time.Second)), newQueue(t, s)
+	q, producer := newQueue(t, s, queue.WithLease(3*time.Second)), newQueue(t, s)
 	cause, done := make(chan error, 1), make(chan string, 10)
 	var first atomic.Bool
 	stop := processing(t, q, func(ctx context.Context, d *queue.Delivery) error {
@@ -307,8 +309,9 @@ func TestPermissions(t *testing.T) {
 	c, err := relock.NewClient(s.Network, s.Address, "secret", relock.WithUsername("worker"), relock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	q := queueOf(t, c, queue.WithUnique(time.Millisecond), queue.WithLease(300*time.Millisecond), queue.WithMaxAttempts(2))
+	q := queueOf(t, c, queue.WithUnique(time.Millisecond), queue.WithMaxAttempts(2))
 	plain := queueOf(t, c)
+	renewal := 1 // 0 where it may be refused
 	all := func() error {
 		ctx := t.Context()
 		err := errors.Join(
@@ -326,7 +329,11 @@ func TestPermissions(t *testing.T) {
 			if len(got) == 0 {
 				break
 			}
-			time.Sleep(150 * time.Millisecond) // a renewal
+			until := got[0].ValidUntil()
+			got[0].RenewNow()
+			for range renewal {
+				testkit.Eventually(t, testkit.Patience, func() bool { return got[0].ValidUntil().After(until) }, "renewed")
+			}
 			switch got[0].ID {
 			case "a":
 				err = got[0].DeadLetter(ctx, nil)
@@ -352,6 +359,7 @@ func TestPermissions(t *testing.T) {
 	require.NoError(t, all(), "the README's line by categories")
 	require.NotContains(t, log.String(), "NOPERM")
 
+	renewal = 0
 	for i, command := range commands {
 		switch command {
 		case "+eval", "+evalsha", "+publish", "+subscribe", "+zpopmin": // TestDenied, TestWithoutMessages
