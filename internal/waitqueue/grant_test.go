@@ -20,10 +20,10 @@ var plainModes = []mode{locktest.PlainUnfair, locktest.PlainFair}
 
 const (
 	reserved   = "relock/1|w|"
-	claimLease = 4800 * time.Millisecond // with slowPolls
+	claimLease = 8 * time.Second // with slowPolls
 )
 
-// slowPolls leave a busy machine 1.2 s from the enqueue to a message that
+// slowPolls leave a busy machine 2 s from the enqueue to a message that
 // grants. By default it has 0.3 s.
 var slowPolls = relock.WithPollInterval(claimLease / 4)
 
@@ -73,9 +73,11 @@ func (q *grant) requireLost(h relock.Hold) {
 // claim makes it the hold, with the whole lease.
 func TestMessageIsTheGrant(t *testing.T) {
 	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
-		q, h := granted(t, m, faults.DelayRequest(200*time.Millisecond))
+		claims := make(chan struct{})
+		q, h := granted(t, m, faults.DelayRequestUntil(claims))
 		require.True(t, strings.HasPrefix(q.Value(), reserved), "%s", q.Snapshot())
 		require.Less(t, time.Until(h.ValidUntil()), claimLease)
+		close(claims)
 		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
 		require.False(t, strings.HasPrefix(q.Value(), reserved), "%s", q.Snapshot())
 		q.UnlockLast(h, claimLease/4)
@@ -182,9 +184,11 @@ func TestUnlockBeforeTheClaim(t *testing.T) {
 func TestLostReservationEndsTheHold(t *testing.T) {
 	locktest.EachMode(t, plainModes, func(t testing.TB, m mode) {
 		q, h := granted(t, m, faults.DelayRequest(100*time.Millisecond))
+		watch := testkit.NewStopwatch(t)
 		q.Server.Do(t, "FLUSHALL")
 		other := q.Take(q.Clients[0])
-		testkit.Eventually(t, time.Second, func() bool { return h.Err() != nil }, "the loss is noticed")
+		testkit.Eventually(t, testkit.Patience, func() bool { return h.Err() != nil }, "the loss is noticed")
+		watch.Within(time.Second)
 		require.ErrorIs(t, h.Unlock(context.Background()), relock.ErrLockLost)
 		require.NoError(t, other.Err())
 		q.UnlockLast(other, claimLease/4)
@@ -204,7 +208,8 @@ func TestExtendWaitsForTheClaim(t *testing.T) {
 // A call that waits for the claim ends with its context, and with its reason.
 // The hold stays as it was.
 func TestExtendIsCancelledBeforeTheClaim(t *testing.T) {
-	q, h := granted(t, plainModes[0], faults.DelayRequest(200*time.Millisecond))
+	claims := make(chan struct{})
+	q, h := granted(t, plainModes[0], faults.DelayRequestUntil(claims))
 	for _, request := range []func(context.Context) error{
 		func(ctx context.Context) error { return h.Extend(ctx, time.Minute) },
 		func(ctx context.Context) error { _, err := relock.Detach(ctx, h, time.Minute); return err },
@@ -214,6 +219,7 @@ func TestExtendIsCancelledBeforeTheClaim(t *testing.T) {
 		cancel()
 	}
 	require.NoError(t, h.Err())
+	close(claims)
 	q.UnlockLast(h, claimLease/4)
 }
 
@@ -256,7 +262,7 @@ func TestPollThatCrossesAGrant(t *testing.T) {
 		q := locktest.NewQueueBench(t, m, 1)
 		waiter, proxy := q.Behind()
 		poll := faults.Script(script.Poll.SHA)
-		proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(200*time.Millisecond)) // an eighth of its limit
+		proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(200*time.Millisecond)) // far below its limit
 		proxy.On(poll, 1, faults.Delay(150*time.Millisecond))
 		h := q.Take(q.Clients[0])
 		w := q.WaitNext(context.Background(), 0, waiter, slowPolls)
@@ -275,6 +281,7 @@ func TestPollThatCrossesAGrant(t *testing.T) {
 // names it meanwhile does not cancel it: the release would find nothing, and
 // report a loss.
 func TestDoubledGrantDuringUnlock(t *testing.T) {
+	t.Parallel()
 	q, h := granted(t, plainModes[0], faults.DropRequest)
 	released := q.proxy.On(faults.Script(script.Release.SHA), 1, faults.DelayRequest(300*time.Millisecond))
 	name := strings.TrimPrefix(q.Value(), reserved)
@@ -292,8 +299,10 @@ func TestDoubledGrantDuringUnlock(t *testing.T) {
 // one after the other until that is too late.
 func TestRefusedClaimAsksForTheReasonOnce(t *testing.T) {
 	q, h := granted(t, plainModes[0], faults.DelayRequest(100*time.Millisecond))
+	watch := testkit.NewStopwatch(t)
 	q.Server.Do(t, "DEL", q.Key)
-	testkit.Eventually(t, time.Second, func() bool { return h.Err() != nil }, "the loss is noticed")
+	testkit.Eventually(t, testkit.Patience, func() bool { return h.Err() != nil }, "the loss is noticed")
+	watch.Within(time.Second)
 	require.Equal(t, 1, q.proxy.Count(faults.Script(script.Notice.SHA)))
 	require.ErrorIs(t, h.Unlock(context.Background()), relock.ErrLockLost)
 	q.RequireNothingLeft(claimLease / 4)
@@ -324,7 +333,7 @@ func TestClaimWhileTheSlotMoves(t *testing.T) {
 		w := q.WaitSubscribed(0, q.Clients[1], slowPolls)
 		move := c.BeginMove(t, c.SlotOf(t, q.Key), other(q, c))
 		h, _ = q.HandOff(h, w)
-		testkit.Eventually(t, claimLease, func() bool { return time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
+		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
 		require.Greater(t, q.Server.Do(t, "PTTL", q.Key), claimLease.Milliseconds())
 		move.Finish(t)
 		q.Server = other(q, c)

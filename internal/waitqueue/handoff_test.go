@@ -58,14 +58,14 @@ func TestHandedOffHold(t *testing.T) {
 		"its client ends": func(q *bench, _ relock.Hold) error { require.NoError(q, q.Clients[0].Close()); return relock.ErrClosed },
 	}, func(t testing.TB, m mode, end func(*bench, relock.Hold) error) {
 		q := locktest.NewQueueBench(t, m, 2)
-		lease := relock.WithWatchdog(3 * time.Second)
-		h := q.Take(q.Clients[0], lease)
-		next := q.PassTo(h, q.WaitLocally(t.Context(), 0, lease))
+		h := q.Take(q.Clients[0])
+		next := q.PassTo(h, q.WaitLocally(t.Context(), 0))
 		require.Equal(t, 1, locktest.Passes(next))
-		locktest.AwaitRenewal(t, next, 10*time.Second)
+		locktest.Renew(t, next, testkit.Patience)
 		require.NoError(t, next.Err())
 		why := end(q, next)
-		require.ErrorIs(t, testkit.EndedWithin(t, next.Context(), 10*time.Second), why)
+		locktest.LeaseOf(next).RenewNow() // which finds the loss
+		require.ErrorIs(t, testkit.EndedWithin(t, next.Context(), testkit.Patience), why)
 		require.ErrorIs(t, next.Err(), why)
 	})
 }
@@ -90,7 +90,7 @@ func TestNoLocalHandOff(t *testing.T) {
 		"less than half of the lease":             {set: state(func(s *lease.State) { s.ValidUntil = time.Now().Add(lockspec.DefaultLease / 2) }), transferred: true},
 		"an indeterminate request":                {set: state(func(s *lease.State) { s.Indeterminate.Error = true })},
 		"refused by the server":                   {set: func(h relock.Hold) { locktest.LeaseOf(h).Refuse(lockspec.DefaultLease) }, transferred: true},
-		"a level that keeps the key":              {set: state(func(s *lease.State) { s.Keep = time.Now().Add(200 * time.Millisecond) }), nested: true},
+		"a level that keeps the key":              {set: state(func(s *lease.State) { s.Keep = time.Now().Add(2 * time.Second) }), nested: true},
 		"a fixed lease":                           {holder: fixed, waiter: fixed, transferred: true},
 		"a minimum hold":                          {holder: keeps, waiter: keeps},
 		"another lease":                           {waiter: opts(relock.WithWatchdog(20 * time.Second))},
@@ -186,7 +186,7 @@ func TestLocalWaitersReportTheTrouble(t *testing.T) {
 // whenever it is executed.
 func TestLateRequestsOfAnEarlierHolder(t *testing.T) {
 	locktest.EachCase(t, []mode{locktest.PlainUnfair}, map[string]bool{"while the next one has it": false, "after its Unlock": true}, func(t testing.TB, _ mode, after bool) {
-		q, proxy := locktest.NewQueueBenchBehind(t, locktest.PlainUnfair, relock.WithCommandTimeout(time.Second))
+		q, proxy := locktest.NewQueueBenchBehind(t, locktest.PlainUnfair, relock.WithCommandTimeout(3*time.Second))
 		h := q.Take(q.Clients[0])
 		w := q.WaitLocally(t.Context(), 0)
 		proxy.On(faults.Script(script.Renew.SHA), 1, faults.HoldOnly)
@@ -214,10 +214,12 @@ func TestExtendDuringALocalHandOff(t *testing.T) {
 	h := q.Take(q.Clients[0])
 	w := q.WaitLocally(t.Context(), 0)
 	renewal := faults.Script(script.Renew.SHA)
-	proxy.On(renewal, 1, faults.Delay(500*time.Millisecond))
+	answered := make(chan struct{})
+	proxy.On(renewal, 1, faults.DelayUntil(answered))
 	extended := testkit.Async(t, func() error { return h.Extend(t.Context(), time.Hour) })
 	require.True(t, proxy.Await(renewal, 1, testkit.Patience))
 	next := q.PassTo(h, w)
+	close(answered)
 	require.ErrorIs(t, testkit.ResultWithin(t, extended, testkit.Patience), relock.ErrNotHeld)
 	require.NoError(t, next.Err())
 	q.UnlockLast(next)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/testkit"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
@@ -22,6 +23,14 @@ type (
 )
 
 var patient = relock.WithPollInterval(locktest.SlowPoll)
+
+// seldom makes a waiter poll so rarely that what it notices within
+// testkit.Patience is no poll's.
+const seldom = time.Minute
+
+func polledSeldom() []relock.LockOption {
+	return []relock.LockOption{relock.WithPollInterval(seldom), relock.WithWatchdog(4 * seldom)}
+}
 
 // letters are the kind and the mode in the name of an entry.
 func letters(m mode) string {
@@ -59,12 +68,14 @@ func (v *visits) add() {
 }
 
 // handOff hands the lock off to a client that waits for it. It returns how long
-// that took from the unlock on.
+// that took from the unlock on, less what the machine may have added.
 func handOff(q *bench, h relock.Hold, waiter *relock.Client, interval time.Duration, waits func()) time.Duration {
 	q.Helper()
 	w := q.WaitNext(q.Context(), 0, waiter, relock.WithPollInterval(interval))
 	waits()
-	next, took := q.HandOff(h, w)
+	watch := testkit.NewStopwatch(q)
+	next, _ := q.HandOff(h, w)
+	took := watch.Net()
 	q.Unlock(next)
 	return took
 }
