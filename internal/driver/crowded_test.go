@@ -62,7 +62,9 @@ func TestLateTryLockAtTheLimit(t *testing.T) {
 	require.ErrorIs(t, relock.NewRedisLock("k", c).TryLock(ctx), context.DeadlineExceeded)
 	s.Resume(t)
 	testkit.Eventually(t, testkit.Patience, func() bool { return full.Calls(t, "set") > 0 }, "executed late")
-	testkit.Eventually(t, 2*time.Second, func() bool { return !locktest.HasKey(t, full, c, "k") }, "released")
+	watch := testkit.NewStopwatch(t)
+	testkit.Eventually(t, testkit.Patience, func() bool { return !locktest.HasKey(t, full, c, "k") }, "released")
+	watch.Within(1500 * time.Millisecond)
 }
 
 // atTheLimit returns a client with n idle connections, whose server has no room

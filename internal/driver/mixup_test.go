@@ -143,7 +143,9 @@ func (m *mixUp) requireOwnAnswers(came <-chan struct{}) {
 		time.Sleep(locktest.AnswerLimit / 5) // the late answer comes in one of them
 	}
 	require.ErrorIs(m, m.free.Unlock(m.Context()), relock.ErrNotHeld)
-	testkit.Eventually(m, locktest.CleanWithin, func() bool { return m.free.TryLock(m.Context()) == nil }, "what no caller got is free again")
+	watch := testkit.NewStopwatch(m)
+	testkit.Eventually(m, testkit.Patience, func() bool { return m.free.TryLock(m.Context()) == nil }, "what no caller got is free again")
+	watch.Within(locktest.CleanWithin)
 	require.NoError(m, m.free.Unlock(m.Context()))
 }
 

@@ -48,14 +48,14 @@ func TestSharedConnection(t *testing.T) {
 // Few calls have a connection each, out of the pool; those beyond share one.
 func TestCallsBeyondAFewShare(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t)
+	b := newSharedBench(t, withCommandTimeout(testkit.Patience))
 	b.pool.Apart = Crowd
 	b.server.Pause(t)
 	results := b.burst(4 * Crowd)
-	testkit.Eventually(t, 2*time.Second, func() bool { return b.pool.Sending() == 4*Crowd }, "under way")
-	require.True(t, b.proxy.Await(faults.Command("ECHO"), 4*Crowd, 2*time.Second), "each has its connection")
+	testkit.Eventually(t, testkit.Patience, func() bool { return b.pool.Sending() == 4*Crowd }, "under way")
+	require.True(t, b.proxy.Await(faults.Command("ECHO"), 4*Crowd, testkit.Patience), "each has its connection")
 	b.server.Resume(t)
-	testkit.AllWithin(t, results, 3*time.Second)
+	testkit.AllWithin(t, results, testkit.Patience)
 	require.Equal(t, Crowd+1, b.open())
 }
 
@@ -64,7 +64,8 @@ func TestCallsBeyondAFewShare(t *testing.T) {
 func TestLeavingASharedConnection(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t)
-	b.proxy.On(faults.Command("ECHO"), 2, faults.Delay(time.Second))
+	answers := make(chan struct{})
+	b.proxy.On(faults.Command("ECHO"), 2, faults.DelayUntil(answers))
 	b.server.Pause(t)
 	before := b.async(context.Background(), "before")
 	require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, testkit.Patience))
@@ -75,6 +76,7 @@ func TestLeavingASharedConnection(t *testing.T) {
 	})
 	require.True(t, o.Unanswered())
 	require.False(t, o.Abandoned.Answered())
+	close(answers)
 	b.requireAnswer("next")
 	require.True(t, o.Abandoned.Answered())
 	require.Equal(t, 1, b.dials())
@@ -90,7 +92,7 @@ func TestLeftBeforeItWasWritten(t *testing.T) {
 	later := b.async(context.Background(), "later")
 	b.awaitUnwritten(2)
 	s.more <- struct{}{}
-	require.NoError(t, testkit.ResultWithin(t, later, 2*time.Second))
+	require.NoError(t, testkit.ResultWithin(t, later, testkit.Patience))
 	require.Equal(t, 2, b.proxy.Count(faults.Command("ECHO")))
 }
 
@@ -195,16 +197,16 @@ func TestSharedDialIsForAll(t *testing.T) {
 // is cut when no call can wait any longer.
 func TestSilentSharedConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
-	b := newOpenBench(t, withCommandTimeout(time.Second))
+	b := newOpenBench(t)
 	b.proxy.On(faults.Command("ECHO"), 1, faults.DropAnswer)
 	patient := b.async(context.Background(), "patient")
-	require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, 2*time.Second))
+	require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, testkit.Patience))
 	o := b.send(t.Context(), Limits{Answer: 150 * time.Millisecond}, "impatient")
 	require.ErrorIs(t, o.Err, ErrTimeout)
 	b.requireAnswer("on another connection")
 	require.Equal(t, 2, b.open())
-	require.True(t, IsTransient(testkit.ResultWithin(t, patient, 2*time.Second)))
-	testkit.Eventually(t, 2*time.Second, func() bool { return b.open() == 1 }, "the silent one is closed")
+	require.True(t, IsTransient(testkit.ResultWithin(t, patient, testkit.Patience)))
+	testkit.Eventually(t, testkit.Patience, func() bool { return b.open() == 1 }, "the silent one is closed")
 }
 
 // Calls that leave before they lose patience do not keep a silent connection
@@ -242,14 +244,14 @@ func TestSharedConnectionToAReplica(t *testing.T) {
 		last := b.async(t.Context(), "last")
 		require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, testkit.Patience))
 		b.server.Resume(t)
-		require.NoError(t, testkit.ResultWithin(t, first, 2*time.Second))
-		require.ErrorContains(t, testkit.ResultWithin(t, readOnly, 2*time.Second), "READONLY")
+		require.NoError(t, testkit.ResultWithin(t, first, testkit.Patience))
+		require.ErrorContains(t, testkit.ResultWithin(t, readOnly, testkit.Patience), "READONLY")
 		b.requireAnswer("next")
 		require.Equal(t, 2, b.dials())
-		if err := testkit.ResultWithin(t, last, 5*time.Second); name == "answered" {
+		if err := testkit.ResultWithin(t, last, testkit.Patience); name == "answered" {
 			require.NoError(t, err)
 		}
-		testkit.Eventually(t, 5*time.Second, func() bool { return b.open() == 1 }, "the old one is closed")
+		testkit.Eventually(t, testkit.Patience, func() bool { return b.open() == 1 }, "the old one is closed")
 	})
 }
 
@@ -313,7 +315,7 @@ func TestSharedConnectionGrowsOld(t *testing.T) {
 			time.Sleep(60 * time.Millisecond)
 			b.requireAnswer("second")
 			require.Equal(t, 2, b.dials())
-			testkit.Eventually(t, 2*time.Second, func() bool { return b.open() == 1 }, "the old one is closed")
+			testkit.Eventually(t, testkit.Patience, func() bool { return b.open() == 1 }, "the old one is closed")
 		})
 	}
 }

@@ -33,9 +33,9 @@ func TestMaxActiveWithoutWait(t *testing.T) {
 	require.ErrorIs(t, err, redis.ErrPoolExhausted, "the last reason seen")
 
 	waiting := testkit.Async(t, func() error { return relock.NewRedisLock("k", c, relock.WithBlock()).Lock(t.Context()) })
-	testkit.Eventually(t, 2*time.Second, func() bool { return locktest.WaitingIn(c, locktest.KeyOf(c, "k")) == 1 }, "it waits")
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.WaitingIn(c, locktest.KeyOf(c, "k")) == 1 }, "it waits")
 	locktest.PutBack(c, conns)
-	require.NoError(t, testkit.ResultWithin(t, waiting, 2*time.Second), "a blocking Lock rides out a full pool")
+	require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience), "a blocking Lock rides out a full pool")
 	require.LessOrEqual(t, locktest.PoolOf(c).Open(), 2)
 }
 
@@ -56,14 +56,15 @@ func TestMaxActiveWithWait(t *testing.T) {
 		require.Empty(t, result, "it did not wait")
 	}
 	locktest.PutBack(c, conns)
-	testkit.AllWithin(t, results, time.Second)
+	testkit.AllWithin(t, results, testkit.Patience)
 }
 
 func TestWaitModeEndsWithTheDialTimeout(t *testing.T) {
 	t.Parallel()
-	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxActive(1), relock.WithWaitMode(), relock.WithDialTimeout(640*time.Millisecond))
+	const timeout = 640 * time.Millisecond
+	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxActive(1), relock.WithWaitMode(), relock.WithDialTimeout(timeout))
 	defer locktest.PutBack(c, locktest.Borrow(t, c, 1))
-	require.NoError(t, timesOut(locktest.Unbounded(t), c.Ping, 640*time.Millisecond, 2400*time.Millisecond))
+	require.NoError(t, timesOut(t, locktest.Unbounded(t), c.Ping, timeout))
 }
 
 func TestIdleConnections(t *testing.T) {
@@ -122,7 +123,7 @@ func TestScriptFlushInATightLoop(t *testing.T) {
 	driver.Together(goroutines, func(int) { useWhileFlushed(t, c, rounds) })
 	requireRenewed(t, held)
 	close(over)
-	require.NoError(t, testkit.ResultWithin(t, flushed, locktest.FaultPatience))
+	require.NoError(t, testkit.ResultWithin(t, flushed, testkit.Patience))
 	t.Logf("%d flushes", flushes)
 	require.Greater(t, flushes, rounds)
 	require.NoError(t, held.Unlock(t.Context()))

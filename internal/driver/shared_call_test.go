@@ -35,14 +35,17 @@ func TestWokenForAnEarlierCall(t *testing.T) {
 func TestCallsLeaveInTime(t *testing.T) {
 	t.Parallel()
 	b := newOpenBench(t)
-	b.proxy.On(faults.Command("ECHO"), 1, faults.Delay(time.Second))
+	answers := make(chan struct{})
+	defer close(answers)
+	b.proxy.On(faults.Command("ECHO"), 1, faults.DelayUntil(answers))
 	begun := time.Now()
 	limits := []time.Duration{900, 150, 600, 300, 450}
 	var left []<-chan error
 	for _, ms := range limits {
 		left = append(left, testkit.Async(b, func() error {
+			watch := testkit.NewStopwatch(t)
 			err := b.send(context.Background(), Limits{Answer: ms * time.Millisecond}, "x").Err
-			if took := time.Since(begun); took < ms*time.Millisecond {
+			if took := time.Since(begun); took < ms*time.Millisecond || watch.Net() > (ms+100)*time.Millisecond {
 				return fmt.Errorf("left after %v: %w", took, err)
 			}
 			return err

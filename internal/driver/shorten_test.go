@@ -31,5 +31,5 @@ func TestShortenDuringADial(t *testing.T) {
 	answers := testkit.Async(t, func() error {
 		return l.Pipeline(BatchLimit{Own: time.Minute, Borrowed: time.Minute}, []Request{echo("x")})[0].Err
 	})
-	require.ErrorIs(t, testkit.ResultWithin(t, answers, 10*time.Second), ErrTimeout)
+	require.ErrorIs(t, testkit.ResultWithin(t, answers, testkit.Patience), ErrTimeout)
 }

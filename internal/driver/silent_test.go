@@ -2,11 +2,10 @@ package driver_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
@@ -22,7 +21,7 @@ import (
 // free.
 func TestSilentNetwork(t *testing.T) {
 	t.Parallel()
-	const lease = 900 * time.Millisecond
+	const lease = 3 * time.Second
 	s := locktest.NewServerWithScripts(t)
 	var cells []locktest.Subtest
 	for _, op := range locktest.Renewers() {
@@ -35,49 +34,51 @@ func TestSilentNetwork(t *testing.T) {
 				holds[i], err = lock.Acquire(t.Context())
 				require.NoError(t, err)
 			}
+			machine := testkit.NewStopwatch(t)
 			c.Proxy.Stall()
 			returned := callsWithDeadlines(c, op)
-			requireLossInTime(c, locktest.Level(holds[0]))
-			for name, err := range returned {
-				require.NoError(t, testkit.ResultWithin(t, err, locktest.FaultPatience), name)
+			requireLossInTime(c, locktest.Level(holds[0]), machine)
+			for name, late := range returned {
+				took, ok := testkit.Await(late, testkit.Patience)
+				require.True(t, ok, name)
+				machine.Check(took, prompt, name)
 			}
 			c.Proxy.Resume()
 			for _, h := range holds {
 				require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), locktest.FaultPatience)
-			defer cancel()
-			require.NoError(t, op.Lock(c.Other, lease, relock.WithBlock()).Lock(ctx))
+			require.NoError(t, op.Lock(c.Other, lease, relock.WithBlockTimeout(testkit.Patience)).Lock(t.Context()))
 		}})
 	}
 	locktest.RunTogether(t, cells)
 }
 
+// prompt is how much later than it is due the end of a call or a hold may be.
+const prompt = 100 * time.Millisecond
+
 // callsWithDeadlines starts calls on the connection that is there, on new ones,
-// and on one whose dial waits for an answer. Each returns what is wrong with
-// its end.
-func callsWithDeadlines(c *locktest.FaultBench, op locktest.Variant) map[string]<-chan error {
+// and on one whose dial waits for an answer. Each returns how long after its
+// deadline it ended.
+func callsWithDeadlines(c *locktest.FaultBench, op locktest.Variant) map[string]<-chan time.Duration {
 	behind := &redistest.Server{Network: c.Proxy.Network, Address: c.Proxy.Address}
 	dialling := locktest.NewTestClient(c, behind, relock.WithDatabase(1), relock.WithCommandTimeout(locktest.DefaultCommandTimeout))
-	returned := map[string]<-chan error{}
+	returned := map[string]<-chan time.Duration{}
 	for name, call := range map[string]func(context.Context) error{
 		"one attempt":          locktest.Owned("another", op.Lock(c.Client, locktest.FaultLease)).TryLock,
 		"waits":                locktest.Owned("another", op.Lock(c.Client, locktest.FaultLease, relock.WithBlock())).Lock,
 		"waits, while dialled": locktest.Owned("another", op.Lock(dialling, locktest.FaultLease, relock.WithBlock())).Lock,
 		"ping":                 c.Client.Ping,
 	} {
-		returned[name] = testkit.Async(c, func() error {
+		late := make(chan time.Duration, 1)
+		returned[name] = late
+		testkit.Async(c, func() error {
 			ctx, cancel := context.WithTimeout(c.Context(), locktest.AnswerLimit)
 			defer cancel()
 			deadline, _ := ctx.Deadline()
-			due := locktest.SetAlarm(c, deadline)
 			err := call(ctx)
-			if late := due.Prompt(); late != nil {
-				return late
-			}
-			if !errors.Is(err, context.DeadlineExceeded) {
-				return fmt.Errorf("not the end of its context: %w", err)
-			}
+			late <- time.Since(deadline)
+			assert.ErrorIs(c, err, context.DeadlineExceeded, name)
+			assert.Error(c, ctx.Err(), "%s ended too early", name)
 			return nil
 		})
 	}
@@ -86,13 +87,14 @@ func callsWithDeadlines(c *locktest.FaultBench, op locktest.Variant) map[string]
 
 // requireLossInTime waits until a hold is lost, and checks that this is when
 // its validity ends.
-func requireLossInTime(c *locktest.FaultBench, h *lease.Hold) {
+func requireLossInTime(c *locktest.FaultBench, h *lease.Hold, machine *testkit.Stopwatch) {
 	c.Helper()
-	due := locktest.SetAlarm(c, h.ValidUntil())
-	require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), locktest.FaultPatience), relock.ErrLockLost)
-	err := due.Prompt()
+	due := h.ValidUntil()
+	require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), testkit.Patience), relock.ErrLockLost)
+	late := time.Since(due)
 	require.ErrorIs(c, h.Err(), relock.ErrLockLost)
-	if h.Lease().State().ValidUntil.Equal(due.At) { // else one more answer was on its way
-		require.NoError(c, err)
+	if h.Lease().State().ValidUntil.Equal(due) { // else one more answer was on its way
+		require.GreaterOrEqual(c, late, time.Duration(0), "too early")
+		machine.Check(late, prompt)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // authority is a certificate that vouches for itself, for 127.0.0.1 and
@@ -114,7 +115,7 @@ func TestTLS(t *testing.T) {
 				}
 				require.NoError(t, err)
 				l := relock.NewRedisLock("k", c, relock.WithBlock())
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 				err = l.Lock(ctx)
 				cancel()
 				if tt.want == "" {
