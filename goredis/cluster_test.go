@@ -152,7 +152,7 @@ func TestSlotThatMoves(t *testing.T) {
 	s := startCluster(t, 0)
 	newClient := inCluster(t, s)
 	slot := topology.SlotOf("moves")
-	held, err := relock.NewRedisLock(nameIn(slot, "held"), newClient(), relock.WithWatchdog(time.Second)).Acquire(t.Context())
+	held, err := relock.NewRedisLock(nameIn(slot, "held"), newClient()).Acquire(t.Context())
 	require.NoError(t, err)
 	var inside atomic.Int32
 	var served [4]atomic.Int32
@@ -193,6 +193,7 @@ func TestSlotThatMoves(t *testing.T) {
 		default:
 			s.MoveSlotSlowly(t, slot, to, 20*time.Millisecond)
 		}
+		locktest.Renew(t, held, testkit.Patience)
 	}
 	awaitAll()
 	end()

@@ -86,7 +86,7 @@ func TestFailover(t *testing.T) {
 
 			require.NoError(t, held.Err())
 			require.NoError(t, held.Unlock(t.Context()))
-			require.NoError(t, testkit.ResultWithin(t, granted, 10*time.Second))
+			require.NoError(t, testkit.ResultWithin(t, granted, testkit.Patience))
 			require.NoError(t, rdb.Ping(t.Context()).Err())
 		})
 	}
@@ -104,7 +104,7 @@ func acquire(t testing.TB, c *relock.Client, name string, opts ...relock.LockOpt
 // awaitReplicated waits until all replicas have the keys.
 func awaitReplicated(t testing.TB, s *redistest.Sentinels, keys ...string) {
 	for _, key := range keys {
-		testkit.Eventually(t, 10*time.Second, func() bool {
+		testkit.Eventually(t, testkit.Patience, func() bool {
 			return !slices.ContainsFunc(s.Replicas(s.Agreed(t)), func(one *redistest.Server) bool { return one.Do(t, "EXISTS", key) == int64(0) })
 		}, key+" is not at the replicas")
 	}
@@ -113,7 +113,7 @@ func awaitReplicated(t testing.TB, s *redistest.Sentinels, keys ...string) {
 // A master that is demoted without a failure is noticed by its refusal.
 func TestSwitch(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, downAfter)
+	s := redistest.StartSentinels(t, 20*time.Second) // a machine that stalls is no failure
 	c := newClientOnly(t, failoverClient(t, s))
 	lock := relock.NewRedisLock("name", c, relock.WithBlock())
 	require.NoError(t, lock.Do(t.Context(), func(context.Context) error { return nil }))

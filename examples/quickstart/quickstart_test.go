@@ -16,6 +16,7 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/examples/internal/embedded"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // asProgram makes the test binary the program itself.
@@ -64,12 +65,9 @@ func TestQuickstart(t *testing.T) {
 	t.Parallel()
 	onBothServers(t, func(t *testing.T, url string) {
 		var out bytes.Buffer
-		start := time.Now()
 		err := run(t.Context(), &out, url, relock.WithWatchdog(lease))
-		took := time.Since(start)
-		t.Logf("%v\n%s", took, &out)
+		t.Log(out.String())
 		require.NoError(t, err)
-		assert.Less(t, took, 10*time.Second)
 		assertInOrder(t, out.String(), seen)
 	})
 }
@@ -142,7 +140,7 @@ func TestEmbeddedServerExpiresKeys(t *testing.T) {
 	took, err := client.SetNEX(t.Context(), "key", "value", expiry)
 	require.NoError(t, err)
 	require.True(t, took)
-	require.Eventually(t, func() bool { return !server.Exists("key") }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !server.Exists("key") }, 30*time.Second, time.Millisecond)
 	assert.GreaterOrEqual(t, time.Since(start), expiry-embedded.MaxStep)
 }
 
@@ -157,10 +155,13 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(100*time.Millisecond, cancel)
-	start := time.Now()
+	var clock *testkit.Stopwatch
+	time.AfterFunc(100*time.Millisecond, func() {
+		clock = testkit.NewStopwatch(t)
+		cancel()
+	})
 	require.ErrorIs(t, run(ctx, &bytes.Buffer{}, "", relock.WithWatchdog(lease)), context.Canceled)
-	assert.Less(t, time.Since(start), 2*time.Second)
+	clock.Within(200 * time.Millisecond)
 }
 
 func TestExitCode(t *testing.T) {
