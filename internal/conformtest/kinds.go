@@ -11,9 +11,9 @@ import (
 	"github.com/relock-go/relock/relocktest/conform"
 )
 
-// Lease is short, since tests wait for its end, and long enough for a busy
-// machine.
-const Lease = time.Second
+// Lease is short, since tests wait for its end, and long enough for a machine
+// that stands still for a moment.
+const Lease = 2 * time.Second
 
 // KindOfLock is a kind of lock behind the interface that the suite knows.
 type KindOfLock func(key string) Lock

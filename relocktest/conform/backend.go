@@ -75,7 +75,7 @@ type suite struct {
 
 // patience returns how long the suite waits for what should come soon, even on
 // a busy machine.
-func (s *suite) patience() time.Duration { return 10*time.Second + 4*s.Lease }
+func (s *suite) patience() time.Duration { return 30*time.Second + 4*s.Lease }
 
 var keys atomic.Int64
 

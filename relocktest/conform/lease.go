@@ -32,13 +32,13 @@ func extend(s *suite) {
 	key := s.key()
 	hold := s.lock(s.new(), key)
 	defer s.unlock(hold)
-	long := 3 * s.Lease
+	long, before := 3*s.Lease, time.Now()
 	if err := hold.Extend(s.limited(), long); err != nil {
 		s.Fatalf("Extend: %v", err)
 	}
 	until := hold.ValidUntil()
-	if left := time.Until(until); left < long-long/10-100*time.Millisecond || left > long+s.patience() {
-		s.Errorf("valid for %v after Extend to %v", left, long)
+	if length := until.Sub(before); length < long-long/10-100*time.Millisecond || length > long+s.patience() {
+		s.Errorf("valid for %v after Extend to %v", length, long)
 	}
 	s.remaining(hold, long+s.patience())
 	if err := hold.Extend(s.limited(), s.Lease/2); err != nil {

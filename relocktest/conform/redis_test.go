@@ -1,6 +1,9 @@
 package conform_test
 
 import (
+	"flag"
+	"runtime"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -9,7 +12,13 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
+// TestMain lets more tests wait together than OverlapMore does, unless the
+// command line sets a number: many of them wait for leases to go by.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if cores := runtime.GOMAXPROCS(0); flag.Lookup("test.parallel").Value.String() == strconv.Itoa(cores) {
+		_ = flag.Set("test.parallel", strconv.Itoa(8*cores))
+	}
 	redistest.OverlapMore()
 	goleak.VerifyTestMain(m)
 }
