@@ -44,3 +44,16 @@ func number(t testing.TB, text string) int64 {
 	require.NoError(t, err)
 	return n
 }
+
+// slack is how much later than a script a test may read a time, in
+// microseconds, on a machine that stands still for a moment.
+const slack = 10e6
+
+// requireDue requires that a task is due that many microseconds after a call
+// that was made since before.
+func requireDue(t testing.TB, b *scripttest.Tasks, before, after int64, id string) {
+	t.Helper()
+	score := b.Score("d", id)
+	require.GreaterOrEqual(t, score, before+after)
+	require.LessOrEqual(t, score, b.Now()+after)
+}
