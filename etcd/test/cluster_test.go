@@ -27,15 +27,10 @@ func TestLeaderChanges(t *testing.T) {
 		hold := lock(t, l, "key")
 		done := waiter(limited(t), other, "key")
 		for range 3 {
-			from := c.leader(t)
-			to := (from + 1) % 3
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-			err := c.members[from].Server.MoveLeader(ctx, uint64(c.members[from].Server.MemberID()), uint64(c.members[to].Server.MemberID()))
-			cancel()
-			require.NoError(t, err)
+			require.NoError(t, c.moveLeader(t, patience))
 			time.Sleep(ttl)
 			require.NoError(t, hold.Err())
-			_, err = other.TryLock(limited(t), "key")
+			_, err := other.TryLock(limited(t), "key")
 			require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
 		}
 		unlock(t, hold)
@@ -53,7 +48,7 @@ func TestLeaderDies(t *testing.T) {
 	other := newLocker(t, c.client(t), etcdlock.WithTTL(5*time.Second), etcdlock.WithFair())
 	hold := lock(t, l, "key")
 	done := waiter(limited(t), other, "key")
-	c.stop(c.leader(t))
+	c.crash(c.leader(t))
 	ended := time.Now()
 	soon(t, "the hold is valid for longer than the lease at the dead leader", func() bool {
 		require.NoError(t, hold.Err())
@@ -182,7 +177,7 @@ func TestNoLeader(t *testing.T) {
 	l := newLocker(t, c.client(t, p.address), etcdlock.WithTTL(2*time.Second))
 	hold := lock(t, l, "key")
 	c.stop(1)
-	c.stop(2)
+	c.crash(2)
 	<-hold.Context().Done()
 	require.ErrorIs(t, hold.Err(), relock.ErrLockLost)
 	_, err := l.TryLock(limited(t), "key")

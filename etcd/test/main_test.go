@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/relock-go/relock/etcd/test/internal/member"
 	children "github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/redistest"
 )
@@ -16,6 +17,7 @@ func TestMain(m *testing.M) {
 	children.RunChild(map[string]children.Role{"hold": holdRole, "patient": patientRole, "workers": workersRole})
 	redistest.Overlap()
 	code := m.Run()
+	member.Clean()
 	if left := leaked(); left != "" && code == 0 {
 		fmt.Fprintln(os.Stderr, "goroutines of a Locker are left:\n"+left)
 		code = 1

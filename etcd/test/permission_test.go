@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/embed"
 
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
+	"github.com/relock-go/relock/etcd/test/internal/member"
 )
 
 // enableAuth makes users: root, "locker" who may use the default prefix, and
@@ -109,7 +109,7 @@ func TestDeniedKeyIsNamed(t *testing.T) {
 func TestTokensExpire(t *testing.T) {
 	t.Parallel()
 	const life = time.Second
-	c := newCluster(t, 1, func(cfg *embed.Config) { cfg.AuthTokenTTL = uint(life / time.Second) })
+	c := newCluster(t, 1, func(config *member.Config) { config.AuthTokenTTL = uint(life / time.Second) })
 	c.enableAuth(t)
 	together(t, modes, func(t *testing.T, opts []etcdlock.Option) {
 		key := modeOf(opts)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,18 +12,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
-	"github.com/relock-go/relock/etcd/test/internal/embedded"
+	"github.com/relock-go/relock/etcd/test/internal/member"
+	"github.com/relock-go/relock/internal/ports"
 )
 
-// cluster is embedded etcd. Its clocks tick ten times as fast as by default: a
-// TTL of 1 s is granted as 1 s, and a leader is elected within 200 ms.
+// cluster is etcd, each member in a separate process. Its clocks tick ten times
+// as fast as by default: a TTL of 1 s is granted as 1 s, and a leader is
+// elected within 200 ms.
 type cluster struct {
-	members   []*embed.Etcd
+	members   []*member.Member
 	endpoints []string
 	stopped   map[int]bool
 }
@@ -32,97 +34,117 @@ const (
 	election = 100 // ms
 )
 
-// newCluster starts n members, which are stopped when the test ends.
-func newCluster(t testing.TB, n int, changes ...func(*embed.Config)) *cluster {
+// newCluster starts n members, which end with the test.
+func newCluster(t testing.TB, n int, changes ...func(*member.Config)) *cluster {
 	t.Helper()
-	c := &cluster{stopped: map[int]bool{}}
-	dir := t.TempDir()
-	configs := make([]*embed.Config, n)
-	var names []string
-	for i := range configs {
-		cfg := configOf(t, filepath.Join(dir, fmt.Sprint(i)), fmt.Sprintf("m%d", i))
+	c := &cluster{members: make([]*member.Member, n), stopped: map[int]bool{}}
+	for i, config := range configs(t, n) {
 		for _, change := range changes {
-			change(cfg)
+			change(&config)
 		}
-		names = append(names, cfg.Name+"="+cfg.ListenPeerUrls[0].String())
-		configs[i] = cfg
-		c.endpoints = append(c.endpoints, cfg.ListenClientUrls[0].Host)
+		c.endpoints = append(c.endpoints, config.Client)
+		c.start(t, i, config)
+		t.Cleanup(func() { c.crash(i) })
 	}
-	for i, cfg := range configs {
-		cfg.InitialCluster = strings.Join(names, ",")
-		member, err := embed.StartEtcd(cfg)
-		require.NoError(t, err)
-		c.members = append(c.members, member)
-		t.Cleanup(func() { c.stop(i) })
-	}
-	for _, member := range c.members {
-		select {
-		case <-member.Server.ReadyNotify():
-		case <-time.After(patience):
-			t.Fatal("etcd does not get ready")
-		}
+	for _, m := range c.members {
+		require.NoError(t, m.Ready(patience))
 	}
 	return c
 }
 
+// configs are those of n members that know each other.
+func configs(t testing.TB, n int) []member.Config {
+	t.Helper()
+	dir, all, names := t.TempDir(), make([]member.Config, n), make([]string, n)
+	for i := range all {
+		name := fmt.Sprintf("m%d", i)
+		all[i] = member.Config{Dir: filepath.Join(dir, name), Name: name, Client: freeAddress(t), Peer: freeAddress(t), TickMs: tick, ElectionMs: election}
+		names[i] = name + "=http://" + all[i].Peer
+	}
+	for i := range all {
+		all[i].Cluster = strings.Join(names, ",")
+	}
+	return all
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	port, err := ports.Free()
+	require.NoError(t, err)
+	return "127.0.0.1:" + port
+}
+
+func (c *cluster) start(t testing.TB, i int, config member.Config) {
+	t.Helper()
+	m, err := member.Start(config)
+	require.NoError(t, err)
+	c.members[i], c.stopped[i] = m, false
+}
+
 // stop ends a member, once.
-func (c *cluster) stop(i int) {
-	if !c.stopped[i] {
+func (c *cluster) stop(i int) { c.end(i, (*member.Member).Stop) }
+
+// crash kills a member that was not stopped.
+func (c *cluster) crash(i int) { c.end(i, (*member.Member).Kill) }
+
+func (c *cluster) end(i int, end func(*member.Member)) {
+	if m := c.members[i]; m != nil && !c.stopped[i] {
 		c.stopped[i] = true
-		c.members[i].Close()
+		end(m)
 	}
 }
 
 // restart starts a member that was stopped, with the data that it had.
 func (c *cluster) restart(t testing.TB, i int) {
 	t.Helper()
-	cfg := c.members[i].Config()
-	member, err := embed.StartEtcd(&cfg)
-	require.NoError(t, err)
-	c.members[i], c.stopped[i] = member, false
+	c.start(t, i, c.members[i].Config)
+	require.NoError(t, c.members[i].Ready(patience))
 }
 
 // newSlowCluster is one member with the default clocks.
 func newSlowCluster(t testing.TB) *cluster {
 	t.Helper()
-	cfg := configOf(t, t.TempDir(), "slow")
-	cfg.TickMs, cfg.ElectionMs = 100, 1000
-	cfg.InitialCluster = cfg.Name + "=" + cfg.ListenPeerUrls[0].String()
-	member, err := embed.StartEtcd(cfg)
-	require.NoError(t, err)
-	t.Cleanup(member.Close)
-	<-member.Server.ReadyNotify()
-	return &cluster{members: []*embed.Etcd{member}, endpoints: []string{cfg.ListenClientUrls[0].Host}}
-}
-
-func configOf(t testing.TB, dir, name string) *embed.Config {
-	t.Helper()
-	cfg, err := embedded.Config(dir)
-	require.NoError(t, err)
-	cfg.Name = name
-	cfg.TickMs, cfg.ElectionMs = tick, election
-	cfg.BcryptCost = 4
-	cfg.UnsafeNoFsync = true // what is tested does not depend on the disk
-	return cfg
+	return newCluster(t, 1, func(config *member.Config) { config.TickMs, config.ElectionMs = 0, 0 })
 }
 
 // calm are clocks of members that elect no other leader on a busy machine. A
 // TTL of 1 s is still granted as 1 s.
-func calm(cfg *embed.Config) { cfg.TickMs, cfg.ElectionMs = 50, 500 }
+func calm(config *member.Config) { config.TickMs, config.ElectionMs = 50, 500 }
 
 // leader is the index of the member that leads.
 func (c *cluster) leader(t testing.TB) int {
 	t.Helper()
-	for range 1000 {
-		for i, m := range c.members {
-			if m.Server.Leader() == m.Server.MemberID() {
-				return i
-			}
-		}
-		time.Sleep(10 * time.Millisecond)
+	client, leads := c.client(t), -1
+	within(t, patience, "there is a leader", func() bool {
+		leads = slices.IndexFunc(c.endpoints, func(endpoint string) bool {
+			s, err := statusOf(client, endpoint)
+			return err == nil && s.Leader == s.Header.MemberId
+		})
+		return leads >= 0
+	})
+	return leads
+}
+
+// statusOf asks one member. One that has stopped does not answer.
+func statusOf(client *clientv3.Client, endpoint string) (*clientv3.StatusResponse, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return client.Status(ctx, endpoint)
+}
+
+// moveLeader has the member after the leader lead.
+func (c *cluster) moveLeader(t testing.TB, limit time.Duration) error {
+	t.Helper()
+	from := c.leader(t)
+	client := c.client(t, c.endpoints[from])
+	to, err := statusOf(client, c.endpoints[(from+1)%len(c.endpoints)])
+	if err != nil {
+		return err
 	}
-	t.Fatal("there is no leader")
-	return 0
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	_, err = client.MoveLeader(ctx, to.Header.MemberId)
+	return err
 }
 
 // client returns a client of all members, unless endpoints are given. It is

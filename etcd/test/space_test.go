@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
@@ -17,24 +18,28 @@ func TestNoSpace(t *testing.T) {
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 		l, admin := newLocker(t, c.client(t), opts...), c.client(t)
 		hold := lock(t, l, "key")
-		alarm := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, Alarm: etcdserverpb.AlarmType_NOSPACE}
-		_, err := c.members[0].Server.Alarm(limited(t), alarm)
-		require.NoError(t, err)
-		_, err = l.TryLock(limited(t), "another")
+		fill(t, admin, etcdserverpb.AlarmRequest_ACTIVATE)
+		_, err := l.TryLock(limited(t), "another")
 		require.Error(t, err)
 		require.True(t, relock.IsRetryableErr(err), "%v", err)
 		time.Sleep(2 * ttl)
 		require.NoError(t, hold.Err())
 		unlock(t, hold)
 		done := waiter(limited(t), l, "another")
-		alarm.Action = etcdserverpb.AlarmRequest_DEACTIVATE
-		_, err = c.members[0].Server.Alarm(limited(t), alarm)
-		require.NoError(t, err)
+		fill(t, admin, etcdserverpb.AlarmRequest_DEACTIVATE)
 		r := await(t, done)
 		require.NoError(t, r.err)
 		unlock(t, r.hold)
 		require.Empty(t, keysOf(t, admin, "key"))
 	})
+}
+
+// fill raises the alarm of a database without space, or takes it back.
+func fill(t testing.TB, client *clientv3.Client, action etcdserverpb.AlarmRequest_AlarmAction) {
+	t.Helper()
+	alarm := &etcdserverpb.AlarmRequest{Action: action, Alarm: etcdserverpb.AlarmType_NOSPACE}
+	_, err := etcdserverpb.NewMaintenanceClient(client.ActiveConnection()).Alarm(limited(t), alarm)
+	require.NoError(t, err)
 }
 
 // A server without space returns that error also for the request that has
@@ -91,25 +96,19 @@ func TestIndeterminateUnlockWithoutSpace(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	admin := c.client(t)
-	alarm := &etcdserverpb.AlarmRequest{Alarm: etcdserverpb.AlarmType_NOSPACE}
-	sound := func(action etcdserverpb.AlarmRequest_AlarmAction) {
-		alarm.Action = action
-		_, err := c.members[0].Server.Alarm(limited(t), alarm)
-		require.NoError(t, err)
-	}
 	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
 		f := newFaults()
 		l := newLocker(t, c.faulty(t, f), append(opts, etcdlock.WithTTL(10*time.Second))...)
 		unlock(t, lock(t, l, "warm"))
 		late := f.on("Txn", 1, delay)
 		hold := lock(t, l, "key") // by a second copy
-		sound(etcdserverpb.AlarmRequest_ACTIVATE)
+		fill(t, admin, etcdserverpb.AlarmRequest_ACTIVATE)
 		unlock(t, hold)
 		require.Empty(t, keysOf(t, admin, "key"))
 		f.on("Txn", 0, refuse)
 		sent := f.count("Txn")
 		soon(t, "none of before is under way", func() bool { return f.count("Txn") > sent })
-		sound(etcdserverpb.AlarmRequest_DEACTIVATE)
+		fill(t, admin, etcdserverpb.AlarmRequest_DEACTIVATE)
 		f.letGo(late)
 		require.Len(t, keysOf(t, admin, "key"), 1)
 		f.clear()

@@ -144,13 +144,7 @@ func shake(t testing.TB, c *cluster, admin *clientv3.Client, proxies []*proxy, i
 	case 0:
 		p.cut()
 	case 1:
-		soon(t, "the leader has changed", func() bool {
-			from := c.leader(t)
-			to := c.members[(from+1)%len(c.members)].Server.MemberID()
-			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-			defer cancel()
-			return c.members[from].Server.MoveLeader(ctx, uint64(c.members[from].Server.MemberID()), uint64(to)) == nil
-		})
+		soon(t, "the leader has changed", func() bool { return c.moveLeader(t, 2*time.Second) == nil })
 	case 2:
 		p.silence()
 		time.Sleep(500 * time.Millisecond)

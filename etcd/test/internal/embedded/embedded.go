@@ -1,14 +1,16 @@
-// Package embedded runs an etcd server inside the process, for tests and
-// benchmarks.
+// Package embedded runs an etcd server inside the process, for benchmarks, and
+// for the processes of package member.
 package embedded
 
 import (
+	"cmp"
 	"net/url"
 	"os"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 
+	"github.com/relock-go/relock/etcd/test/internal/member"
 	"github.com/relock-go/relock/internal/ports"
 )
 
@@ -33,11 +35,36 @@ func start(change func(*embed.Config)) (address string, stop func(), err error) 
 }
 
 func startIn(dir string, change func(*embed.Config)) (*embed.Etcd, error) {
-	cfg, err := Config(dir)
+	client, err := ports.Free()
 	if err != nil {
 		return nil, err
 	}
+	peer, err := ports.Free()
+	if err != nil {
+		return nil, err
+	}
+	cfg := config(dir, "127.0.0.1:"+client, "127.0.0.1:"+peer)
 	change(cfg)
+	return run(cfg)
+}
+
+// StartMember runs a member that keeps its data, but not safe from a crash of
+// the machine.
+func StartMember(c member.Config) (stop func(), err error) {
+	cfg := config(c.Dir, c.Client, c.Peer)
+	cfg.Name, cfg.InitialCluster = c.Name, c.Cluster
+	cfg.BcryptCost, cfg.UnsafeNoFsync = 4, true
+	cfg.TickMs, cfg.ElectionMs = cmp.Or(c.TickMs, cfg.TickMs), cmp.Or(c.ElectionMs, cfg.ElectionMs)
+	cfg.AuthTokenTTL = cmp.Or(c.AuthTokenTTL, cfg.AuthTokenTTL)
+	server, err := run(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return server.Close, nil
+}
+
+// run starts a server, and waits until it answers.
+func run(cfg *embed.Config) (*embed.Etcd, error) {
 	server, err := embed.StartEtcd(cfg)
 	if err != nil {
 		return nil, err
@@ -51,19 +78,14 @@ func startIn(dir string, change func(*embed.Config)) (*embed.Etcd, error) {
 	}
 }
 
-// Config is that of one server on free ports, with its data in dir.
-func Config(dir string) (*embed.Config, error) {
+// config is that of one server, with its data in dir.
+func config(dir, client, peer string) *embed.Config {
 	cfg := embed.NewConfig()
 	cfg.Dir = dir
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
-	for _, urls := range []*[]url.URL{&cfg.ListenClientUrls, &cfg.ListenPeerUrls} {
-		port, err := ports.Free()
-		if err != nil {
-			return nil, err
-		}
-		*urls = []url.URL{{Scheme: "http", Host: "127.0.0.1:" + port}}
-	}
+	cfg.ListenClientUrls = []url.URL{{Scheme: "http", Host: client}}
+	cfg.ListenPeerUrls = []url.URL{{Scheme: "http", Host: peer}}
 	cfg.AdvertiseClientUrls, cfg.AdvertisePeerUrls = cfg.ListenClientUrls, cfg.ListenPeerUrls
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	return cfg, nil
+	return cfg
 }
