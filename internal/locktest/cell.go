@@ -97,11 +97,12 @@ func (c *FaultBench) Await(done <-chan struct{}, what string) {
 	require.True(c, ok, what)
 }
 
-// WaitFor is testkit.Eventually with fewer checks.
+// WaitFor waits until ok returns true, within a limit and what the machine may
+// add.
 func (c *FaultBench) WaitFor(limit time.Duration, ok func() bool, what string) {
 	c.Helper()
-	for deadline := time.Now().Add(limit); !ok(); time.Sleep(4 * time.Millisecond) {
-		require.True(c, time.Now().Before(deadline), what)
+	for watch := testkit.NewStopwatch(c); !ok(); time.Sleep(4 * time.Millisecond) {
+		watch.Within(limit, what)
 	}
 }
 

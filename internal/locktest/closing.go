@@ -116,7 +116,7 @@ type Timed struct {
 // that was set to at most.
 func (c *Timed) End(half *Alarm) error {
 	c.Helper()
-	err := testkit.ResultWithin(c, c.result, 5*time.Second)
-	require.Less(c, c.at.Sub(half.Ring()), CloseLimit/2)
+	err := testkit.ResultWithin(c, c.result, testkit.Patience)
+	half.late.Check(c.at.Sub(half.Ring()), CloseLimit/2)
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -82,7 +81,7 @@ func (b *StuckLog) Option() relock.ClientOption {
 // Await waits for the first call.
 func (b *StuckLog) Await(t testing.TB) {
 	t.Helper()
-	_, ok := testkit.Await(b.called, 10*time.Second)
+	_, ok := testkit.Await(b.called, testkit.Patience)
 	require.True(t, ok, "nothing was logged")
 }
 

@@ -94,7 +94,7 @@ func (w *Witness) Events() []string {
 // last end.
 func (w *Witness) LastEnd() relock.HoldDone {
 	w.Helper()
-	testkit.Eventually(w, 5*time.Second, func() bool {
+	testkit.Eventually(w, testkit.Patience, func() bool {
 		w.Mu.Lock()
 		defer w.Mu.Unlock()
 		for _, n := range w.Locked {

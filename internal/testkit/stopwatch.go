@@ -1,8 +1,8 @@
 package testkit
 
 import (
+	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,47 +23,57 @@ const (
 // process rings meanwhile. A bound on wall time is a promise and three times
 // that lateness, so it holds on a machine that is busy with other things.
 type Stopwatch struct {
-	t      testing.TB
-	began  time.Time
-	latest atomic.Int64 // time.Duration, the most so far
-	rang   atomic.Int64 // time.Duration from the start to the last ring
-	stop   func()
+	t     testing.TB
+	began time.Time
+
+	mu    sync.Mutex
+	timer *time.Timer   // rings again and again; nil once it is stopped
+	rang  time.Duration // when it did, from the start
+	most  time.Duration // the greatest lateness so far
 }
 
 // NewStopwatch starts a stopwatch. It measures lateness until Net, or until the
 // test ends. It is not for a bubble, where nothing is late.
 func NewStopwatch(t testing.TB) *Stopwatch {
 	s := &Stopwatch{t: t, began: time.Now()}
-	stopping := make(chan struct{})
-	var measuring sync.WaitGroup
-	measuring.Go(func() { s.measure(stopping) })
-	s.stop = sync.OnceFunc(func() {
-		close(stopping)
-		measuring.Wait()
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer = time.AfterFunc(stopwatchTick, s.ring)
 	t.Cleanup(s.stop)
 	return s
 }
 
-func (s *Stopwatch) measure(stopping <-chan struct{}) {
-	ticker := time.NewTicker(stopwatchTick)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-stopping:
-			return
-		case <-ticker.C:
-			s.latest.Store(int64(s.lateness()))
-			s.rang.Store(int64(time.Since(s.began)))
-		}
+func (s *Stopwatch) ring() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timer == nil {
+		return
+	}
+	s.most = s.late()
+	s.rang = time.Since(s.began)
+	s.timer.Reset(stopwatchTick)
+}
+
+func (s *Stopwatch) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
 	}
 }
 
-// lateness returns how late the timer rang at most, with the ring that is due
-// now: what a test measures may run before the timer does.
+// lateness returns how late the timer rang at most.
 func (s *Stopwatch) lateness() time.Duration {
-	due := time.Duration(s.rang.Load()) + stopwatchTick
-	return max(time.Duration(s.latest.Load()), time.Since(s.began)-due)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.late()
+}
+
+// late includes the ring that is due now: what a test measures may run before
+// the timer does.
+func (s *Stopwatch) late() time.Duration {
+	return max(s.most, time.Since(s.began)-s.rang-stopwatchTick)
 }
 
 // Within fails the test if the promise has passed since the start, and what the
@@ -77,12 +87,20 @@ func (s *Stopwatch) Within(promise time.Duration, what ...any) {
 // machine may add. It must have happened while this stopwatch ran.
 func (s *Stopwatch) Check(took, promise time.Duration, what ...any) {
 	s.t.Helper()
+	require.NoError(s.t, s.Judge(took, promise), what...)
+}
+
+// Judge returns what Check fails with.
+func (s *Stopwatch) Judge(took, promise time.Duration) error {
 	late := s.lateness()
 	if latenessShare*late > mostLateness {
 		s.t.Logf("a timer was %v late: the machine is too slow to judge %v, which took %v", late, promise, took)
-		return
+		return nil
 	}
-	require.Less(s.t, took, promise+latenessShare*late, what...)
+	if took >= promise+latenessShare*late {
+		return fmt.Errorf("it took %v, not less than %v, and timers were up to %v late", took, promise, late)
+	}
+	return nil
 }
 
 // Net stops the stopwatch and returns the time since its start, less what the
