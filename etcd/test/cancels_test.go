@@ -25,7 +25,7 @@ func TestManyCancels(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t, 1)
 		client := c.client(t)
-		l := newLocker(t, client, append(opts, etcdlock.WithTTL(5*time.Second))...)
+		l := newLocker(t, client, opts...)
 		unlock(t, lock(t, l, "key"))
 		r := &room{}
 		left := atomic.Int64{}
@@ -39,7 +39,7 @@ func TestManyCancels(t *testing.T) {
 			})
 		}
 		group.Wait()
-		noKeys(t, 10*time.Second, client, "key") // cancelled by the hundred
+		noKeys(t, client, "key") // cancelled by the hundred
 		if isFair(opts) {
 			requireNumbersAreBack(t, l, client, "key")
 		}
@@ -65,7 +65,7 @@ func TestManyIndeterminateClaims(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	admin, f := c.client(t), newFaults()
-	l := newLocker(t, c.faulty(t, f), etcdlock.WithFair(), etcdlock.WithTTL(10*time.Second))
+	l := newLocker(t, c.faulty(t, f), etcdlock.WithFair())
 	var holds []relock.Hold
 	for n := range 20 {
 		holds = append(holds, lock(t, l, fmt.Sprint("key", n)))
@@ -119,7 +119,7 @@ func TestWornOutLeaseEndsAfterItsClaims(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	admin, f := c.client(t), newFaults()
-	other := newLocker(t, c.client(t), etcdlock.WithFair(), etcdlock.WithTTL(10*time.Second))
+	other := newLocker(t, c.client(t), etcdlock.WithFair())
 	l := newLocker(t, c.faulty(t, f), etcdlock.WithFair(), etcdlock.WithTTL(time.Minute))
 	hold := lock(t, other, "key")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

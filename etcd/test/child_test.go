@@ -3,6 +3,7 @@ package test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,17 +23,14 @@ func newChildLocker(self *children.Self, more ...etcdlock.Option) (*etcdlock.Loc
 	if err != nil {
 		return nil, nil, err
 	}
-	opts := append([]etcdlock.Option{etcdlock.WithTTL(ttl)}, modes[self.Args[1]]...)
+	opts := slices.Clone(modes[self.Args[1]])
 	opts = append(opts, more...)
 	l, err := etcdlock.NewLocker(client, opts...)
 	return l, func() { _ = l.Close(); _ = client.Close() }, err
 }
 
 // holdRole takes a lock and keeps it until the test says otherwise.
-func holdRole(self *children.Self) error { return holdWith(self) }
-
-// patientRole is holdRole that keeps its place over a pause.
-func patientRole(self *children.Self) error { return holdWith(self, etcdlock.WithTTL(5*time.Second)) }
+func holdRole(self *children.Self) error { return holdWith(self, etcdlock.WithTTL(brief)) }
 
 func holdWith(self *children.Self, opts ...etcdlock.Option) error {
 	l, closeAll, err := newChildLocker(self, opts...)

@@ -28,11 +28,12 @@ func TestConformance(t *testing.T) {
 func conformance(t *testing.T, members int, opts ...etcdlock.Option) {
 	t.Helper()
 	c := newCluster(t, members, calm)
-	admin := c.client(t)
+	admin, fair := c.client(t), isFair(opts)
+	opts = append(opts, etcdlock.WithTTL(brief))
 	b := conform.Backend{
 		New:    func(t *testing.T) relock.Locker { return newLocker(t, c.client(t), opts...) },
-		Lease:  ttl,
-		Fair:   isFair(opts),
+		Lease:  brief,
+		Fair:   fair,
 		Fenced: true,
 		Faulty: func(t *testing.T) relock.Locker { return newLocker(t, c.faulty(t, stormy(t)), opts...) },
 		Break: func(t *testing.T, key string) {

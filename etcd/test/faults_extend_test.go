@@ -17,13 +17,13 @@ import (
 // to its answer.
 func TestLongExtend(t *testing.T) {
 	t.Parallel()
-	const long = 10 * ttl
+	const long = time.Minute
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 		admin, actions := c.client(t), []action{pass, refuse, dropAnswer, silence, double}
 		var holds []relock.Hold
 		for _, a := range actions {
 			f := newFaults()
-			hold := lock(t, newLocker(t, c.faulty(t, f), opts...), fmt.Sprint("key", a))
+			hold := lock(t, newLocker(t, c.faulty(t, f), append(opts, etcdlock.WithTTL(brief))...), fmt.Sprint("key", a))
 			f.on("Txn", 1, a)
 			err := hold.Extend(limited(t), long)
 			if a == pass || a == double {
@@ -34,15 +34,15 @@ func TestLongExtend(t *testing.T) {
 				require.NoError(t, hold.Err())
 				require.NoError(t, hold.Extend(limited(t), long), "%v", a)
 			}
-			require.Greater(t, time.Until(hold.ValidUntil()), long-ttl)
+			require.Greater(t, time.Until(hold.ValidUntil()), long/2)
 			holds = append(holds, hold)
 		}
-		time.Sleep(ttl)
+		time.Sleep(brief)
 		for _, hold := range holds {
 			require.NoError(t, hold.Err())
-			require.NoError(t, hold.Extend(limited(t), ttl))
+			require.NoError(t, hold.Extend(limited(t), brief))
 			unlock(t, hold)
-			noKeys(t, time.Second, admin, hold.Key())
+			noKeys(t, admin, hold.Key())
 		}
 		soon(t, "only the leases of the Lockers are left", func() bool { return countLeases(t, admin) == len(actions) })
 	})
@@ -53,11 +53,11 @@ func TestLateExtend(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	f := newFaults()
-	l, admin := newLocker(t, c.faulty(t, f)), c.client(t)
+	l, admin := newLocker(t, c.faulty(t, f), etcdlock.WithTTL(brief)), c.client(t)
 	hold := lock(t, l, "key")
 	late := f.on("Txn", 1, delay)
-	require.Error(t, hold.Extend(limited(t), 3*ttl))
-	require.NoError(t, hold.Extend(limited(t), 5*ttl))
+	require.Error(t, hold.Extend(limited(t), 2*brief))
+	require.NoError(t, hold.Extend(limited(t), brief+time.Second))
 	before, err := admin.Get(limited(t), "relock/lock/key/")
 	require.NoError(t, err)
 	f.letGo(late)
@@ -65,7 +65,7 @@ func TestLateExtend(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, before.Kvs[0].Lease, after.Kvs[0].Lease)
 	require.Equal(t, hold.Fence(), after.Kvs[0].CreateRevision)
-	time.Sleep(2 * ttl)
+	f.audited(t)
 	require.NoError(t, hold.Err())
 	unlock(t, hold)
 }
@@ -79,7 +79,7 @@ func TestLateExtendLeavesTheNextHoldAlone(t *testing.T) {
 		l, admin := newLocker(t, c.faulty(t, f), opts...), c.client(t)
 		hold := lock(t, l, "key")
 		late := f.on("Txn", 1, delay)
-		require.Error(t, hold.Extend(limited(t), 3*ttl))
+		require.Error(t, hold.Extend(limited(t), 3*lease))
 		unlock(t, hold)
 		if isFair(opts) {
 			requireNumbersAreBack(t, l, admin, "key")
@@ -102,14 +102,14 @@ func TestNewLeaseEndsWhileAMoveIsIndeterminate(t *testing.T) {
 	c := newCluster(t, 1)
 	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
 		f := newFaults()
-		l, admin := newLocker(t, c.faulty(t, f), opts...), c.client(t)
+		l, admin := newLocker(t, c.faulty(t, f), append(opts, etcdlock.WithTTL(brief))...), c.client(t)
 		hold, other := lock(t, l, "key"), lock(t, l, "other")
 		f.on("Txn", 1, refuse)
-		require.Error(t, hold.Extend(limited(t), 3*ttl))
+		require.Error(t, hold.Extend(limited(t), brief+time.Second))
 		revokeEmpty(t, admin)
 		<-hold.Context().Done()
 		require.ErrorIs(t, hold.Err(), relock.ErrLockLost)
-		noKeys(t, 2*time.Second, admin, "key")
+		noKeys(t, admin, "key")
 		require.NoError(t, other.Err(), "the lease that the key was attached to stays")
 		unlock(t, other)
 		require.NoError(t, l.Close())
@@ -122,20 +122,15 @@ func TestDeletedKeyIsFoundLostWhileAMoveIsIndeterminate(t *testing.T) {
 	t.Parallel()
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 		f := newFaults()
-		l, admin := newLocker(t, c.faulty(t, f), opts...), c.client(t)
+		l, admin := newLocker(t, c.faulty(t, f), append(opts, etcdlock.WithTTL(brief))...), c.client(t)
 		hold := lock(t, l, "key")
 		f.on("Txn", 1, silence)
-		require.Error(t, hold.Extend(limited(t), 3*ttl))
-		time.Sleep(2 * ttl) // an indeterminate move alone loses no hold
+		require.Error(t, hold.Extend(limited(t), brief+time.Second))
+		time.Sleep(brief + 2*time.Second) // an indeterminate move alone loses no hold
 		require.NoError(t, hold.Err())
 		_, err := admin.Delete(limited(t), keysOf(t, admin, "key")[0])
 		require.NoError(t, err)
-		select {
-		case <-hold.Context().Done():
-		case <-time.After(ttl):
-			t.Fatal("the loss was not found")
-		}
-		require.ErrorIs(t, hold.Err(), relock.ErrLockLost)
+		foundLost(t, hold, brief+time.Second)
 	})
 }
 
@@ -144,19 +139,14 @@ func TestDeletedKeyAfterALongExtendIsFoundLost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
-		l, admin := newLocker(t, c.client(t), opts...), c.client(t)
+		l, admin := newLocker(t, c.client(t), append(opts, etcdlock.WithTTL(brief))...), c.client(t)
 		hold := lock(t, l, "key")
 		for _, d := range []time.Duration{time.Hour, 2 * time.Hour} {
 			require.NoError(t, hold.Extend(limited(t), d))
 		}
 		_, err := admin.Delete(limited(t), keysOf(t, admin, "key")[0])
 		require.NoError(t, err)
-		select {
-		case <-hold.Context().Done():
-		case <-time.After(3 * ttl):
-			t.Fatal("the loss was not found")
-		}
-		require.ErrorIs(t, hold.Err(), relock.ErrLockLost)
+		foundLost(t, hold, brief)
 	})
 }
 
@@ -168,7 +158,7 @@ func TestCloseGivesAllLeasesBack(t *testing.T) {
 	admin := c.client(t)
 	for _, a := range []action{refuse, dropAnswer, silence} {
 		f := newFaults()
-		l := newLocker(t, c.faulty(t, f), etcdlock.WithTTL(10*time.Second))
+		l := newLocker(t, c.faulty(t, f))
 		for _, key := range []string{"a", "b", "c"} {
 			require.NoError(t, lock(t, l, key).Extend(limited(t), time.Hour))
 		}
@@ -236,7 +226,7 @@ func TestLateRequestAfterTheLossOfAMovedHold(t *testing.T) {
 	t.Parallel()
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 		admin, f := c.client(t), newFaults()
-		l := newLocker(t, c.faulty(t, f), opts...)
+		l := newLocker(t, c.faulty(t, f), append(opts, etcdlock.WithTTL(brief))...)
 		unlock(t, lock(t, l, "warm"))
 		remove := func(key *mvccpb.KeyValue) {
 			_, err := admin.Delete(limited(t), string(key.Key))
@@ -258,7 +248,7 @@ func TestLateRequestAfterTheLossOfAMovedHold(t *testing.T) {
 				late := f.on("Txn", 1, delay)
 				hold := lock(t, l, "key") // by a second copy
 				key := onlyKey(t, admin)
-				require.NoError(t, hold.Extend(limited(t), 3*ttl))
+				require.NoError(t, hold.Extend(limited(t), brief+time.Second))
 				private := clientv3.LeaseID(onlyKey(t, admin).Lease)
 				require.NotEqual(t, clientv3.LeaseID(key.Lease), private)
 				cancelled := countCancelled(t, admin)

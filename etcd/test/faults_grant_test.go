@@ -12,6 +12,7 @@ import (
 
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // lostAnswers are faults of a request that takes a lock, by what happens to it.
@@ -26,19 +27,18 @@ func TestTryLockWithoutAnAnswerLeavesNothing(t *testing.T) {
 		for name, a := range lostAnswers {
 			t.Run(name, func(t *testing.T) {
 				f := newFaults()
-				l, other := newLocker(t, c.faulty(t, f), opts...), newLocker(t, c.client(t), opts...)
+				l, other := newLocker(t, c.faulty(t, f), append(opts, etcdlock.WithTTL(brief))...), newLocker(t, c.client(t), opts...)
 				unlock(t, lock(t, l, "warm"))
 				f.on("Txn", 1, a)
 				_, err := l.TryLock(limited(t), "key")
 				require.Error(t, err)
 				require.True(t, relock.IsRetryableErr(err), "%v", err)
-				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-				defer cancel()
-				hold, err := other.Lock(ctx, "key")
-				require.NoError(t, err)
+				s := testkit.NewStopwatch(t)
+				hold := lock(t, other, "key")
+				s.Within(time.Second)
 				unlock(t, hold)
 				unlock(t, lock(t, l, "key"))
-				noKeys(t, time.Second, c.client(t), "key")
+				noKeys(t, c.client(t), "key")
 			})
 		}
 	})
@@ -52,13 +52,13 @@ func TestLockGoesOnWhenAnAnswerIsLost(t *testing.T) {
 		for name, a := range lostAnswers {
 			t.Run(name, func(t *testing.T) {
 				f := newFaults()
-				l := newLocker(t, c.faulty(t, f), opts...)
+				l := newLocker(t, c.faulty(t, f), append(opts, etcdlock.WithTTL(brief))...)
 				unlock(t, lock(t, l, "warm"))
 				f.on("Txn", 1, a)
 				hold := lock(t, l, "key")
 				require.Len(t, keysOf(t, c.client(t), "key"), 1)
 				unlock(t, hold)
-				noKeys(t, time.Second, c.client(t), "key")
+				noKeys(t, c.client(t), "key")
 			})
 		}
 	})
@@ -138,16 +138,16 @@ func TestCallerLeavesBeforeTheGrant(t *testing.T) {
 	c := newCluster(t, 1)
 	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
 		f := newFaults()
-		l := newLocker(t, c.faulty(t, f), opts...)
+		l := newLocker(t, c.faulty(t, f), append(opts, etcdlock.WithTTL(brief))...)
 		unlock(t, lock(t, l, "warm"))
 		f.on("Txn", 1, silence)
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
-		began := time.Now()
+		s := testkit.NewStopwatch(t)
 		_, err := l.Lock(ctx, "key")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Less(t, time.Since(began), 200*time.Millisecond)
-		noKeys(t, time.Second, c.client(t), "key")
+		s.Within(100 * time.Millisecond)
+		noKeys(t, c.client(t), "key")
 	})
 }
 
@@ -158,7 +158,7 @@ func TestCallerLeavesADoubledRequest(t *testing.T) {
 	c := newCluster(t, 1)
 	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
 		f, admin := newFaults(), c.client(t)
-		l := newLocker(t, c.faulty(t, f), append(opts, etcdlock.WithTTL(10*time.Second))...)
+		l := newLocker(t, c.faulty(t, f), opts...)
 		unlock(t, lock(t, l, "warm"))
 		copies := f.on("Txn", 1, doubleLate)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -168,7 +168,7 @@ func TestCallerLeavesADoubledRequest(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, await(t, done).err, context.Canceled)
 		f.letGo(copies)
-		noKeys(t, time.Second, admin, "key")
+		noKeys(t, admin, "key")
 	})
 }
 
@@ -185,7 +185,7 @@ func TestUnlockWithLostAnswers(t *testing.T) {
 				hold := lock(t, l, "key")
 				f.on("Txn", 1, a)
 				unlock(t, hold)
-				noKeys(t, time.Second, c.client(t), "key")
+				noKeys(t, c.client(t), "key")
 			})
 		}
 	})
@@ -200,10 +200,10 @@ func TestUnlockOfALongHoldWithLostAnswers(t *testing.T) {
 			f := newFaults()
 			l := newLocker(t, c.faulty(t, f))
 			hold := lock(t, l, "key")
-			require.NoError(t, hold.Extend(limited(t), 3*ttl))
+			require.NoError(t, hold.Extend(limited(t), 3*lease))
 			f.on("Txn", 1, a)
 			unlock(t, hold)
-			noKeys(t, time.Second, c.client(t), "key")
+			noKeys(t, c.client(t), "key")
 		})
 	}
 }
@@ -214,21 +214,21 @@ func TestUnlockUnconfirmed(t *testing.T) {
 	t.Parallel()
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 		f := newFaults()
-		l := newLocker(t, c.faulty(t, f), opts...)
+		l := newLocker(t, c.faulty(t, f), append(opts, etcdlock.WithTTL(brief))...)
 		hold := lock(t, l, "key")
 		f.on("Txn", 0, refuse)
-		began := time.Now()
+		s := testkit.NewStopwatch(t)
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		err := hold.Unlock(ctx)
 		require.ErrorIs(t, err, relock.ErrUnconfirmed)
 		require.False(t, relock.IsRetryableErr(err))
-		require.Less(t, time.Since(began), ttl/3+300*time.Millisecond)
+		s.Within(brief / 3)
 		require.ErrorIs(t, hold.Unlock(ctx), relock.ErrNotHeld)
-		time.Sleep(2 * ttl) // the lease is kept alive, and with it the key
+		time.Sleep(brief + time.Second) // the lease is kept alive, and with it the key
 		require.Len(t, keysOf(t, c.client(t), "key"), 1)
 		f.clear()
-		noKeys(t, 2*time.Second, c.client(t), "key")
+		noKeys(t, c.client(t), "key")
 		require.NoError(t, newestOf(t, l).Err())
 	})
 }
@@ -241,7 +241,7 @@ func TestStreamsAreCancelled(t *testing.T) {
 	c := newCluster(t, 1)
 	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
 		f := newFaults()
-		l := newLocker(t, c.clientWith(t, clientv3.Config{DialOptions: f.dial(), MaxUnaryRetries: 1}), opts...)
+		l := newLocker(t, c.clientWith(t, clientv3.Config{DialOptions: f.dial(), MaxUnaryRetries: 1}), append(opts, etcdlock.WithTTL(brief))...)
 		for _, a := range []action{cancelStream, cancelCall} {
 			hold := lock(t, l, "key")
 			f.on("Txn", 0, a)
@@ -250,7 +250,7 @@ func TestStreamsAreCancelled(t *testing.T) {
 				require.ErrorIs(t, err, relock.ErrUnconfirmed)
 			}
 			f.clear()
-			noKeys(t, 2*time.Second, c.client(t), "key")
+			noKeys(t, c.client(t), "key")
 		}
 		require.NoError(t, newestOf(t, l).Err(), "the lease lives")
 		for _, a := range []action{cancelStream, stopping} {
@@ -322,7 +322,7 @@ func TestUnreadRefusalLeavesNothing(t *testing.T) {
 		f.on("Txn", 1, denied) // the one after it
 		_, err := l.Lock(limited(t), "key")
 		require.ErrorIs(t, err, relock.ErrDenied)
-		noKeys(t, 5*time.Second, c.client(t), "key")
+		noKeys(t, c.client(t), "key")
 		unlock(t, lock(t, l, "key"))
 	})
 }
@@ -337,11 +337,11 @@ func TestMistakesOfExtend(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.ErrorIs(t, hold.Extend(ctx, ttl), context.Canceled)
+	require.ErrorIs(t, hold.Extend(ctx, lease), context.Canceled)
 	require.NoError(t, hold.Err())
 	var e *relock.Error
 	require.True(t, errors.As(hold.Extend(ctx, 0), &e))
 	assert.Equal(t, "extend", e.Op)
 	unlock(t, hold)
-	require.ErrorIs(t, hold.Extend(limited(t), ttl), relock.ErrNotHeld)
+	require.ErrorIs(t, hold.Extend(limited(t), lease), relock.ErrNotHeld)
 }

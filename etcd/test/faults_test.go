@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -145,7 +146,7 @@ func (f *faults) unary(ctx context.Context, method string, req, reply any, cc *g
 			} else {
 				<-r.held
 			}
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 			defer cancel()
 			_ = invoke(ctx, method, req, newReply(reply), cc, opts...)
 		})
@@ -205,6 +206,14 @@ func (s *faultyStream) RecvMsg(m any) error {
 func (f *faults) letGo(r *rule) {
 	close(r.held)
 	f.late.Wait()
+}
+
+// audited waits until a Locker has renewed its lease, and then looked for the
+// keys of its holds.
+func (f *faults) audited(t testing.TB) {
+	t.Helper()
+	before := f.count("LeaseTimeToLive")
+	soon(t, "a renewal", func() bool { return f.count("LeaseTimeToLive") > before+1 }) // the first may be under way
 }
 
 // newReply returns an empty reply of the same type, for an answer that is

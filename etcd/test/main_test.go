@@ -14,8 +14,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	children.RunChild(map[string]children.Role{"hold": holdRole, "patient": patientRole, "workers": workersRole})
-	redistest.Overlap()
+	children.RunChild(map[string]children.Role{"hold": holdRole, "workers": workersRole})
+	redistest.OverlapMore()
 	code := m.Run()
 	member.Clean()
 	if left := leaked(); left != "" && code == 0 {

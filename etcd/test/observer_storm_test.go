@@ -20,10 +20,9 @@ import (
 // call has one HoldDone, after its LockDone.
 func TestObserverInAStorm(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 1)
-	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
+	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 		d, admin := newDiary(), c.client(t)
-		l := newLocker(t, c.client(t), append(opts, etcdlock.WithTTL(3*time.Second), etcdlock.WithObserver(d.observer()))...)
+		l := newLocker(t, c.client(t), append(opts, etcdlock.WithTTL(brief), etcdlock.WithObserver(d.observer()))...)
 		var group sync.WaitGroup
 		for g := range 8 {
 			group.Go(func() {
@@ -57,13 +56,13 @@ func (d *diary) more(t *testing.T, n int) {
 		return len(d.ends)
 	}
 	before := ended()
-	within(t, 30*time.Second, "holds end", func() bool { return ended() >= before+n })
+	soon(t, "holds end", func() bool { return ended() >= before+n })
 }
 
 // observedVisit locks and unlocks, perhaps with a nested hold, or is cancelled
 // before.
 func observedVisit(t *testing.T, l *etcdlock.Locker, name string) error {
-	limit := 10 * time.Second
+	limit := patience
 	if rand.IntN(2) == 0 {
 		limit = rand.N(20 * time.Millisecond)
 	}

@@ -18,6 +18,7 @@ import (
 	etcdlock "github.com/relock-go/relock/etcd"
 	"github.com/relock-go/relock/etcd/test/internal/member"
 	"github.com/relock-go/relock/internal/ports"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // cluster is etcd, each member in a separate process. Its clocks tick ten times
@@ -101,10 +102,10 @@ func (c *cluster) restart(t testing.TB, i int) {
 	require.NoError(t, c.members[i].Ready(patience))
 }
 
-// newSlowCluster is one member with the default clocks.
+// newSlowCluster is one member that grants no TTL below 6 s.
 func newSlowCluster(t testing.TB) *cluster {
 	t.Helper()
-	return newCluster(t, 1, func(config *member.Config) { config.TickMs, config.ElectionMs = 0, 0 })
+	return newCluster(t, 1, func(config *member.Config) { config.TickMs, config.ElectionMs = 400, 4000 })
 }
 
 // calm are clocks of members that elect no other leader on a busy machine. A
@@ -115,7 +116,7 @@ func calm(config *member.Config) { config.TickMs, config.ElectionMs = 50, 500 }
 func (c *cluster) leader(t testing.TB) int {
 	t.Helper()
 	client, leads := c.client(t), -1
-	within(t, patience, "there is a leader", func() bool {
+	soon(t, "there is a leader", func() bool {
 		leads = slices.IndexFunc(c.endpoints, func(endpoint string) bool {
 			s, err := statusOf(client, endpoint)
 			return err == nil && s.Leader == s.Header.MemberId
@@ -172,17 +173,22 @@ func (c *cluster) faulty(t testing.TB, f *faults) *clientv3.Client {
 	return c.clientWith(t, clientv3.Config{DialOptions: f.dial()})
 }
 
-// newLocker returns a Locker that is closed when the test ends. Its TTL is a
-// second, unless an option sets another.
+// newLocker returns a Locker that is closed when the test ends. Its TTL is the
+// default, which a busy machine keeps, unless an option sets another.
 func newLocker(t testing.TB, client *clientv3.Client, opts ...etcdlock.Option) *etcdlock.Locker {
 	t.Helper()
-	l, err := etcdlock.NewLocker(client, append([]etcdlock.Option{etcdlock.WithTTL(ttl)}, opts...)...)
+	l, err := etcdlock.NewLocker(client, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
 
-const ttl = time.Second
+// lease is the default TTL. A test that waits for the end of a lease, or for
+// several renewals, has one of brief.
+const (
+	lease = 10 * time.Second
+	brief = 5 * time.Second
+)
 
 // patience is the limit of what is not the point of a test. Beside other
 // programs, etcd gets a small share of the processors.
@@ -267,23 +273,23 @@ func keysOf(t testing.TB, client *clientv3.Client, name string) []string {
 // soon waits until ok is true.
 func soon(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	within(t, 10*time.Second, what, ok)
-}
-
-func within(t testing.TB, limit time.Duration, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", limit, what)
-		}
-	}
+	testkit.Eventually(t, patience, ok, what)
 }
 
 // noKeys waits until nothing of the lock is left.
-func noKeys(t testing.TB, limit time.Duration, client *clientv3.Client, name string) {
+func noKeys(t testing.TB, client *clientv3.Client, name string) {
 	t.Helper()
-	var left []string
-	within(t, limit, "nothing is left of the lock", func() bool { left = keysOf(t, client, name); return len(left) == 0 })
+	soon(t, "nothing is left of the lock", func() bool { return len(keysOf(t, client, name)) == 0 })
+}
+
+// foundLost waits until a renewal finds the hold lost. One is sent each third
+// of the lease, and may take a sixth.
+func foundLost(t testing.TB, hold relock.Hold, lease time.Duration) {
+	t.Helper()
+	s := testkit.NewStopwatch(t)
+	require.ErrorIs(t, testkit.EndedWithin(t, hold.Context(), patience), relock.ErrLockLost)
+	s.Within(lease/2, "the loss was found late")
+	require.ErrorIs(t, hold.Err(), relock.ErrLockLost)
 }
 
 // A result is what a call on another goroutine came to.

@@ -70,7 +70,7 @@ func TestFairKeysAreFew(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	admin := c.client(t)
-	l := newLocker(t, c.client(t), etcdlock.WithFair(), etcdlock.WithTTL(10*time.Second))
+	l := newLocker(t, c.client(t), etcdlock.WithFair())
 	for range 100 {
 		other := lock(t, l, "other")
 		hold := lock(t, l, "alone")
@@ -82,7 +82,7 @@ func TestFairKeysAreFew(t *testing.T) {
 	require.Len(t, everMade(t, admin, "alone"), 1)
 	require.Len(t, everMade(t, admin, "other"), 1)
 	crowd(t, l)
-	noKeys(t, 5*time.Second, admin, "crowd")
+	noKeys(t, admin, "crowd")
 	requireNumbersAreBack(t, l, admin, "crowd")
 	require.NoError(t, l.Close())
 	requireNoSlots(t, l)
@@ -113,29 +113,31 @@ func TestKeysThatMayBeThereAreNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	admin := c.client(t)
-	for name, tt := range map[string]struct {
-		end  func(t *testing.T, l *etcdlock.Locker, f *faults)
+	type ending struct {
+		key  string
+		end  func(t *testing.T, l *etcdlock.Locker, f *faults, key string)
 		same bool
-	}{
-		"late acquire": {func(t *testing.T, l *etcdlock.Locker, f *faults) {
+	}
+	together(t, map[string]ending{
+		"late acquire": {"late-acquire", func(t *testing.T, l *etcdlock.Locker, f *faults, key string) {
 			late := f.on("Txn", 1, delay)
-			_, err := l.TryLock(limited(t), "key")
+			_, err := l.TryLock(limited(t), key)
 			require.Error(t, err)
-			t.Cleanup(func() { f.letGo(late); noKeys(t, time.Second, admin, "key") })
+			t.Cleanup(func() { f.letGo(late); noKeys(t, admin, key) })
 		}, true},
-		"queue entry deleted": {func(t *testing.T, l *etcdlock.Locker, _ *faults) {
-			hold := lock(t, newLocker(t, c.client(t), etcdlock.WithFair(), etcdlock.WithTTL(10*time.Second)), "key")
-			done := waiter(limited(t), l, "key")
-			soon(t, "it waits", func() bool { return len(keysOf(t, admin, "key")) == 2 })
-			_, err := admin.Delete(limited(t), newestKey(t, admin, "key"))
+		"queue entry deleted": {"queue-entry-deleted", func(t *testing.T, l *etcdlock.Locker, _ *faults, key string) {
+			hold := lock(t, newLocker(t, c.client(t), etcdlock.WithFair()), key)
+			done := waiter(limited(t), l, key)
+			soon(t, "it waits", func() bool { return len(keysOf(t, admin, key)) == 2 })
+			_, err := admin.Delete(limited(t), newestKey(t, admin, key))
 			require.NoError(t, err)
 			require.ErrorIs(t, await(t, done).err, etcdlock.ErrPlaceLost)
 			unlock(t, hold)
 		}, true},
-		"lease lost while it waits": {func(t *testing.T, l *etcdlock.Locker, f *faults) {
-			hold := lock(t, newLocker(t, c.client(t), etcdlock.WithFair(), etcdlock.WithTTL(10*time.Second)), "key")
-			done := waiter(limited(t), l, "key")
-			soon(t, "it waits", func() bool { return len(keysOf(t, admin, "key")) == 2 })
+		"lease lost while it waits": {"lease-lost-while-it-waits", func(t *testing.T, l *etcdlock.Locker, f *faults, key string) {
+			hold := lock(t, newLocker(t, c.client(t), etcdlock.WithFair()), key)
+			done := waiter(limited(t), l, key)
+			soon(t, "it waits", func() bool { return len(keysOf(t, admin, key)) == 2 })
 			f.on("LeaseKeepAlive", 0, refuse)
 			f.on("Txn", 0, refuse)
 			f.on("LeaseRevoke", 0, refuse)
@@ -143,37 +145,35 @@ func TestKeysThatMayBeThereAreNotUsedAgain(t *testing.T) {
 			f.clear()
 			unlock(t, hold)
 		}, false},
-		"lease lost": {func(t *testing.T, l *etcdlock.Locker, f *faults) {
-			hold := lock(t, l, "key")
+		"lease lost": {"lease-lost", func(t *testing.T, l *etcdlock.Locker, f *faults, key string) {
+			hold := lock(t, l, key)
 			f.on("LeaseKeepAlive", 0, refuse)
 			<-hold.Context().Done()
 			f.clear()
 			require.ErrorIs(t, hold.Unlock(context.Background()), relock.ErrLockLost)
 		}, false},
-		"late release": {func(t *testing.T, l *etcdlock.Locker, f *faults) {
-			hold := lock(t, l, "key")
+		"late release": {"late-release", func(t *testing.T, l *etcdlock.Locker, f *faults, key string) {
+			hold := lock(t, l, key)
 			f.on("Txn", 0, refuse)
 			f.on("LeaseKeepAlive", 0, refuse)
 			require.ErrorIs(t, hold.Unlock(context.Background()), relock.ErrUnconfirmed)
-			noKeys(t, 5*time.Second, admin, "key")
+			noKeys(t, admin, key)
 			f.clear()
 		}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFaults()
-			l := newLocker(t, c.faulty(t, f), etcdlock.WithFair())
-			first := lock(t, l, "key")
-			was := keyOfHold(t, admin, first)
-			unlock(t, first)
-			tt.end(t, l, f)
-			requireNumbersAreBack(t, l, admin, "key")
-			next := lock(t, l, "key")
-			is := keyOfHold(t, admin, next)
-			require.True(t, strings.HasSuffix(was, "-0") && strings.HasSuffix(is, "-0"), "%s %s", was, is)
-			require.Equal(t, tt.same, was == is, "%s %s", was, is)
-			unlock(t, next)
-		})
-	}
+	}, func(t *testing.T, e ending) {
+		f := newFaults()
+		l := newLocker(t, c.faulty(t, f), etcdlock.WithFair(), etcdlock.WithTTL(brief))
+		first := lock(t, l, e.key)
+		was := keyOfHold(t, admin, first)
+		unlock(t, first)
+		e.end(t, l, f, e.key)
+		requireNumbersAreBack(t, l, admin, e.key)
+		next := lock(t, l, e.key)
+		is := keyOfHold(t, admin, next)
+		require.True(t, strings.HasSuffix(was, "-0") && strings.HasSuffix(is, "-0"), "%s %s", was, is)
+		require.Equal(t, e.same, was == is, "%s %s", was, is)
+		unlock(t, next)
+	})
 }
 
 func newestKey(t testing.TB, client *clientv3.Client, name string) string {
@@ -195,12 +195,12 @@ func TestKeyOfAnUnknownCopyIsCleared(t *testing.T) {
 		"TryLock": func(t *testing.T, l *etcdlock.Locker) (relock.Hold, error) {
 			_, err := l.TryLock(limited(t), "TryLock")
 			require.True(t, relock.IsRetryableErr(err), "%v", err)
-			noKeys(t, 5*time.Second, admin, "TryLock")
+			noKeys(t, admin, "TryLock")
 			return l.TryLock(limited(t), "TryLock")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLocker(t, c.client(t), etcdlock.WithFair(), etcdlock.WithTTL(10*time.Second))
+			l := newLocker(t, c.client(t), etcdlock.WithFair())
 			hold := lock(t, l, name)
 			resp, err := admin.Get(limited(t), keyOfHold(t, admin, hold))
 			require.NoError(t, err)

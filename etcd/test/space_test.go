@@ -16,13 +16,13 @@ import (
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
-		l, admin := newLocker(t, c.client(t), opts...), c.client(t)
+		l, admin := newLocker(t, c.client(t), append(opts, etcdlock.WithTTL(brief))...), c.client(t)
 		hold := lock(t, l, "key")
 		fill(t, admin, etcdserverpb.AlarmRequest_ACTIVATE)
 		_, err := l.TryLock(limited(t), "another")
 		require.Error(t, err)
 		require.True(t, relock.IsRetryableErr(err), "%v", err)
-		time.Sleep(2 * ttl)
+		time.Sleep(brief + time.Second)
 		require.NoError(t, hold.Err())
 		unlock(t, hold)
 		done := waiter(limited(t), l, "another")
@@ -63,7 +63,7 @@ func executedThoughRefused(t *testing.T, c *cluster, refused action, opts []etcd
 		f.on("Txn", 1, refused)
 		_, err := l.TryLock(limited(t), "tried")
 		require.True(t, relock.IsRetryableErr(err), "%v", err)
-		noKeys(t, time.Second, admin, "tried")
+		noKeys(t, admin, "tried")
 		f.clear()
 	})
 	t.Run("Lock has the lock", func(t *testing.T) {
@@ -80,11 +80,11 @@ func executedThoughRefused(t *testing.T, c *cluster, refused action, opts []etcd
 	t.Run("Extend leaves the hold as it is", func(t *testing.T) {
 		hold := lock(t, l, "key")
 		f.on("Txn", 1, refused)
-		require.Error(t, hold.Extend(limited(t), 3*ttl))
+		require.Error(t, hold.Extend(limited(t), 3*lease))
 		f.clear()
 		_, err := newLocker(t, c.client(t), opts...).TryLock(limited(t), "key")
 		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
-		require.NoError(t, hold.Extend(limited(t), 3*ttl))
+		require.NoError(t, hold.Extend(limited(t), 3*lease))
 		require.NoError(t, hold.Err())
 		unlock(t, hold)
 	})
@@ -98,7 +98,7 @@ func TestIndeterminateUnlockWithoutSpace(t *testing.T) {
 	admin := c.client(t)
 	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
 		f := newFaults()
-		l := newLocker(t, c.faulty(t, f), append(opts, etcdlock.WithTTL(10*time.Second))...)
+		l := newLocker(t, c.faulty(t, f), opts...)
 		unlock(t, lock(t, l, "warm"))
 		late := f.on("Txn", 1, delay)
 		hold := lock(t, l, "key") // by a second copy
@@ -112,7 +112,7 @@ func TestIndeterminateUnlockWithoutSpace(t *testing.T) {
 		f.letGo(late)
 		require.Len(t, keysOf(t, admin, "key"), 1)
 		f.clear()
-		noKeys(t, 3*time.Second, admin, "key")
+		noKeys(t, admin, "key")
 		require.NoError(t, l.Close())
 	})
 }

@@ -94,7 +94,7 @@ func TestStormOfFaults(t *testing.T) {
 		assert.Positive(t, r.entries)
 		assert.Empty(t, r.wrong(ended), "two holds are valid together")
 	}
-	within(t, 15*time.Second, "no lock is left", func() bool {
+	soon(t, "no lock is left", func() bool {
 		for _, key := range keys(t, admin) {
 			if strings.Contains(key, "lock/key") {
 				return false
@@ -113,7 +113,7 @@ const (
 
 // visit goes in and out once, as far as the faults allow.
 func visit(t testing.TB, l *etcdlock.Locker, r *room, key string) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	hold, err := l.Lock(ctx, key)
 	if err != nil {
@@ -170,7 +170,7 @@ func TestManyCycles(t *testing.T) {
 		var group sync.WaitGroup
 		began := time.Now()
 		for range 4 {
-			l := newLocker(t, c.client(t), append(opts, etcdlock.WithTTL(10*time.Second))...)
+			l := newLocker(t, c.client(t), opts...)
 			for range 8 {
 				group.Go(func() {
 					for left.Add(-1) >= 0 {
@@ -191,6 +191,6 @@ func TestManyCycles(t *testing.T) {
 			assert.Empty(t, r.mixUps, "two holds are valid together")
 		}
 		client := c.client(t)
-		within(t, 5*time.Second, "nothing is left", func() bool { return len(keys(t, client)) == countCancelled(t, client) })
+		soon(t, "nothing is left", func() bool { return len(keys(t, client)) == countCancelled(t, client) })
 	})
 }
