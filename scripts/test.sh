@@ -9,6 +9,8 @@ set -eu
 cd "$(dirname "$0")/.."
 
 race=
+# The tests of etcd build this program, without the race detector, and start it.
+etcd_server=./etcd/test/internal/serve
 # Compilers would take the processors from tests of time, so they come first.
 # shellcheck disable=SC2086 # one word for each package
 compile() {
@@ -22,7 +24,7 @@ if [ $# = 0 ]; then
 	# belong to "all". The groups run one after the other, so that no suite
 	# takes the processors from the next one.
 	locks='. ./queue ./relocktest/... ./fence ./utils'
-	compile "$locks ./examples/... ./goredis ./etcd ./etcd/test"
+	compile "$locks ./examples/... ./goredis ./etcd ./etcd/test $etcd_server"
 	# shellcheck disable=SC2086 # one word for each package
 	go test -shuffle=on -p 3 -skip 'ConformanceOver(Cluster|Sentinel)' $locks
 	go test -shuffle=on -p 2 ./examples/...
@@ -78,8 +80,8 @@ modules=$(go list -m -f '{{.Dir}}/...')
 # shellcheck disable=SC2086 # one word for each module
 others=$(go list $modules | LC_ALL=C sort -u)
 # The longest of the others go first.
-longest="$root/relocktest/conform $root/goredis $root/queue $root/lua $root/internal/topology $root/internal/containertest $root/internal/redistest"
-for package in $timed $longest "$root/etcd/test" "$root/proof"; do
+longest="$root/relocktest/conform $root/goredis $root/etcd/test $root/queue $root/lua $root/internal/topology $root/internal/containertest $root/internal/redistest"
+for package in $timed $longest "$root/proof"; do
 	others=$(echo "$others" | grep -vx "$package")
 done
 newest=1
@@ -91,6 +93,7 @@ go1.25*)
 esac
 
 compile "$modules"
+go list -export "$etcd_server" >/dev/null
 (
 	export GOWORK=off
 	compile . -C goredis
@@ -121,9 +124,6 @@ failed=
 # shellcheck disable=SC2086 # one word for each package
 go test $race -shuffle=on -p 3 $longest $others || failed=1
 wait "$beside" && [ -z "$failed" ] || exit 1
-# etcd runs inside the test process, under the race detector too. Beside other
-# suites it answers too late.
-go test $race -shuffle=on "$root/etcd/test"
 # It measures, so it runs alone, and without what "make test-heavy" runs at full
 # length.
 go test $race -shuffle=on -parallel "$(side_by_side 4)" -skip "${HEAVY:-}" "$root/proof"
