@@ -62,8 +62,8 @@ func TestObserverOfLosses(t *testing.T) {
 		lose func(t *testing.T, s *redistest.Server, c *relock.Client)
 		why  error
 	}{
-		"fixed lease": {opts: []relock.LockOption{relock.WithExpiry(800 * time.Millisecond)}, why: relock.ErrLockLost},
-		"max hold":    {opts: []relock.LockOption{relock.WithMaxHold(300 * time.Millisecond)}, why: relock.ErrMaxHold},
+		"fixed lease": {opts: []relock.LockOption{relock.WithExpiry(3 * time.Second)}, why: relock.ErrLockLost},
+		"max hold":    {opts: []relock.LockOption{relock.WithMaxHold(3 * time.Second)}, why: relock.ErrMaxHold},
 		"refused": {why: relock.ErrLockLost, lose: func(t *testing.T, s *redistest.Server, c *relock.Client) {
 			s.Do(t, "DEL", locktest.KeyOf(c, "k"), locktest.KeyOf(c, locktest.OtherKey))
 		}},
@@ -112,7 +112,7 @@ func members(kind string, h relock.Hold) []*lease.Hold {
 // it.
 func TestObserverOfLossBeforeItIsTold(t *testing.T) {
 	t.Parallel()
-	const length = 600 * time.Millisecond
+	const length = 3 * time.Second
 	w := locktest.NewWitness(t)
 	slow := relock.Observer{LockDone: func(context.Context, relock.LockDone) { time.Sleep(length) }}
 	c := locktest.NewTestClient(t, redistest.Shared(t), relock.WithObserver(slow), relock.WithObserver(w.Observer()))
@@ -127,15 +127,15 @@ func TestObserverOfLossBeforeItIsTold(t *testing.T) {
 func TestObserverOfSlowUnlock(t *testing.T) {
 	t.Parallel()
 	w := locktest.NewWitness(t)
-	s, c := locktest.OnOwn(t, relock.WithObserver(w.Observer()))
-	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
+	s, c := locktest.OnOwn(t, relock.WithObserver(w.Observer()), relock.WithCommandTimeout(testkit.Patience))
+	h := locktest.Take(t, relock.NewRedisLock("k", c, relock.WithWatchdog(4*testkit.Patience)).Acquire)
 	s.Pause(t)
 	unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
 	<-h.Context().Done()
 	over := time.Now()
 	require.Len(t, w.Events(), 2)
 	s.Resume(t)
-	require.NoError(t, testkit.ResultWithin(t, unlocked, 5*time.Second))
+	require.NoError(t, testkit.ResultWithin(t, unlocked, testkit.Patience))
 	require.False(t, w.LastEnd().End.After(over))
 }
 
@@ -167,12 +167,12 @@ func TestObserverOfUnlockBeforeItIsTold(t *testing.T) {
 func TestObserverOfRenewals(t *testing.T) {
 	t.Parallel()
 	w := locktest.NewWitness(t)
-	s, c := locktest.OnOwn(t, relock.WithObserver(w.Observer()), relock.WithCommandTimeout(locktest.AnswerLimit))
+	s, c := locktest.OnOwn(t, relock.WithObserver(w.Observer()), relock.WithCommandTimeout(2*time.Second))
 	start := time.Now()
-	h := locktest.Take(t, relock.NewRedisLock("k", c, relock.WithWatchdog(6*time.Second)).Acquire)
+	h := locktest.Take(t, relock.NewRedisLock("k", c, relock.WithWatchdog(time.Minute)).Acquire)
 	await := func(what string, as func(error) bool) {
 		locktest.LeaseOf(h).RenewNow()
-		testkit.Eventually(t, 5*time.Second, func() bool {
+		testkit.Eventually(t, testkit.Patience, func() bool {
 			w.Mu.Lock()
 			defer w.Mu.Unlock()
 			for _, e := range w.Renews {

@@ -74,7 +74,7 @@ func eachVariant(t *testing.T, ops []locktest.Variant, timeout time.Duration, te
 // takeNext acquires the lock for another client, for as long as a test waits.
 func takeNext(c *locktest.FaultBench, op locktest.Variant) {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), locktest.FaultPatience)
+	ctx, cancel := context.WithTimeout(c.Context(), testkit.Patience)
 	defer cancel()
 	require.NoError(c, op.Lock(c.Other, locktest.FaultLease, relock.WithBlock()).Lock(ctx))
 }
@@ -104,27 +104,28 @@ func TestAbandonedAcquireIsFreedWithinASecond(t *testing.T) {
 			c.WaitFor(locktest.FaultPatience, func() bool { return c.Levels() == 1 }, "not executed")
 			why := errors.New("why")
 			cancel(why)
-			start := time.Now()
-			locktest.RequireIs(c, testkit.ResultWithin(c, result, locktest.CleanWithin/2), context.Canceled, why)
+			watch := testkit.NewStopwatch(c)
+			locktest.RequireIs(c, testkit.ResultWithin(c, result, testkit.Patience), context.Canceled, why)
+			watch.Within(locktest.CleanWithin / 2)
 			takeNext(c, op)
-			require.Less(c, time.Since(start), time.Duration(f.messages)*locktest.CleanWithin)
+			watch.Within(time.Duration(f.messages) * locktest.CleanWithin)
 		}
 	}
-	eachVariant(t, locktest.Acquirers(), locktest.DefaultCommandTimeout, tests)
+	eachVariant(t, locktest.Acquirers(), testkit.Patience, tests)
 }
 
 // A release that overtakes the acquire which it is for, and is answered after
 // it, is not the last one.
 func TestReleaseOvertakesTheAcquire(t *testing.T) {
-	eachVariant(t, locktest.Acquirers(), locktest.DefaultCommandTimeout, map[string]variantTest{"": func(c *locktest.FaultBench, op locktest.Variant) {
+	eachVariant(t, locktest.Acquirers(), testkit.Patience, map[string]variantTest{"": func(c *locktest.FaultBench, op locktest.Variant) {
 		executed := c.Proxy.On(op.Match, 1, faults.DelayRequest(350*time.Millisecond))
 		ctx, cancel := context.WithCancel(c.Context())
 		defer cancel()
 		result := testkit.Async(c, func() error { return op.Lock(c.Client, 30*time.Second).Lock(ctx) })
-		require.True(c, c.Proxy.Await(op.Match, 1, locktest.FaultPatience))
+		require.True(c, c.Proxy.Await(op.Match, 1, testkit.Patience))
 		overtakes := c.Proxy.On(op.Release, 1, faults.Delay(600*time.Millisecond))
 		cancel()
-		require.ErrorIs(c, testkit.ResultWithin(c, result, locktest.FaultPatience), context.Canceled)
+		require.ErrorIs(c, testkit.ResultWithin(c, result, testkit.Patience), context.Canceled)
 		c.Await(executed, "not executed")
 		c.RequireLevels(0)
 		c.Await(overtakes, "no release")
@@ -146,10 +147,10 @@ func TestLateAcquireIsFreedWithinASecond(t *testing.T) {
 			defer cancel()
 			begun := time.Now() // no later than the sending, from which the releases count
 			result := testkit.Async(c, func() error { return op.Lock(c.Client, lease).Lock(ctx) })
-			require.True(c, c.Proxy.Await(op.Match, 1, locktest.FaultPatience))
+			require.True(c, c.Proxy.Await(op.Match, 1, testkit.Patience))
 			cancel()
-			require.Error(c, testkit.ResultWithin(c, result, locktest.FaultPatience)) // on a busy machine it may have waited for too long before
-			require.True(c, c.Proxy.Await(op.Release, 1, locktest.FaultPatience), "no release")
+			require.Error(c, testkit.ResultWithin(c, result, testkit.Patience)) // on a busy machine it may have waited for too long before
+			require.True(c, c.Proxy.Await(op.Release, 1, testkit.Patience), "no release")
 			locktest.RequireFree(c, c.Server, c.Client, locktest.FaultKey)
 
 			time.Sleep(late - time.Since(begun)) // the lateness is what is tested
@@ -172,7 +173,8 @@ func TestLateAcquireIsFreedWithinASecond(t *testing.T) {
 // could. Until the lease ends everybody is refused, the owner of the former
 // hold too, and no client has a hold.
 func TestLateCopyOfAGrantedAcquire(t *testing.T) {
-	const lease = 900 * time.Millisecond
+	t.Parallel()
+	const lease = 3 * time.Second
 	eachVariant(t, locktest.Acquirers(), locktest.FaultPatience, map[string]variantTest{"": func(c *locktest.FaultBench, op locktest.Variant) {
 		c.Proxy.On(op.Match, 1, faults.Hold)
 		lock := op.Lock(c.Client, lease)
@@ -180,12 +182,12 @@ func TestLateCopyOfAGrantedAcquire(t *testing.T) {
 		require.NoError(c, lock.Unlock(c.Context()))
 		locktest.RequireFree(c, c.Server, c.Client, locktest.FaultKey)
 
-		delivered := time.Now()
+		delivered, watch := time.Now(), testkit.NewStopwatch(c)
 		answers := c.Proxy.Release()
 		require.Len(c, answers, 1)
 		require.Contains(c, []string{"+OK", ":1"}, answers[0], "the copy did not take the key")
-		taken := c.Read()
-		require.Equal(c, 1, c.Levels())
+		taken, levels := c.Read(), c.Levels()
+		require.True(c, levels == 1 || time.Since(delivered) >= lease, "%d levels", levels)
 		require.False(c, taken.Earliest.After(time.Now().Add(lease)), "for longer than its lease")
 
 		for _, l := range []locktest.AnyLock{lock, op.Lock(c.Client, lease), op.Lock(c.Other, lease)} {
@@ -198,10 +200,10 @@ func TestLateCopyOfAGrantedAcquire(t *testing.T) {
 		if after := c.Read(); time.Since(delivered) < lease {
 			c.RequireUntouched(taken, after)
 		}
-		next := op.Lock(c.Client, lease, relock.WithBlock())
+		next := op.Lock(c.Client, locktest.FaultLease, relock.WithBlock())
 		require.NoError(c, next.Lock(c.Context()))
 		require.GreaterOrEqual(c, time.Since(delivered), lease-scripttest.ClockGrain, "exclusion lasted until the end of its lease")
-		require.Less(c, time.Since(delivered), lease+locktest.CleanWithin)
+		watch.Within(lease + locktest.CleanWithin)
 		require.NoError(c, next.Unlock(c.Context()))
 	}})
 }

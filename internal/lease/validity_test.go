@@ -84,7 +84,7 @@ func TestHoldsExpireBeforeAnyIsLogged(t *testing.T) {
 		leases = append(leases, e.take(t, lockspec.Plain, fmt.Sprint("k", i), fixed(time.Hour)).Lease())
 	}
 	several := e.take(t, lockspec.Multi, "several", fixed(time.Hour))
-	ctx, end := several.Context(), time.Now().Add(200*time.Millisecond)
+	ctx, end := several.Context(), time.Now().Add(time.Second)
 	rush := func(l *lease.Lease, after time.Duration) {
 		l.Set(func(s *lease.State) { s.ValidUntil = end.Add(after) })
 		l.StartTimer()
@@ -195,9 +195,9 @@ func TestGrantAfterItsLease(t *testing.T) {
 	release := requestsOf["RedisLock"].release
 	c.LateAnswers(2)
 	c.Proxy.On(release, faults.Every, faults.HoldOnly)
-	h := c.Take("RedisLock", relock.WithBlock(), relock.WithWatchdog(3*time.Second)) // when the key has expired
+	h := c.Take("RedisLock", relock.WithBlock(), relock.WithWatchdog(5*time.Second)) // when the key has expired
 	require.NoError(t, h.Err())
-	require.True(t, c.Proxy.Await(release, 2, locktest.FaultPatience), "released")
+	require.True(t, c.Proxy.Await(release, 2, testkit.Patience), "released")
 	before := c.Bench.State().Content
 	c.Proxy.Release()
 	require.Equal(t, before, c.Bench.State().Content)
@@ -212,16 +212,16 @@ func TestReentrantGrantAfterItsLease(t *testing.T) {
 		c.LateAnswers(1)
 		c.Proxy.On(requestsOf["ReentrantLock"].release, 1, faults.HoldOnly)
 		c.Proxy.On(faults.Script(script.Cancel.SHA), 1, faults.HoldOnly)
-		ctx, cancel := context.WithTimeout(t.Context(), locktest.FaultPatience)
+		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 		defer cancel()
 		lock := locktest.Owned("me", m.Lock(c.Client))
 		result := testkit.Async(t, func() error { return lock.Lock(ctx) })
 		enqueued := map[bool]int{false: 1, true: 2}[m.Fair] // a fair lock's late request is one, too
-		require.True(t, c.Proxy.Await(faults.Script(script.Enqueue.SHA), enqueued, locktest.FaultPatience/2), "it has to wait for its own release")
+		require.True(t, c.Proxy.Await(faults.Script(script.Enqueue.SHA), enqueued, testkit.Patience), "it has to wait for its own release")
 		holdID := func() string { return c.Bench.State().Content.(map[string]string)["hold"] }
 		late := holdID()
 		c.Proxy.Release()
-		require.NoError(t, testkit.ResultWithin(t, result, locktest.FaultPatience))
+		require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
 		require.Equal(t, 1, c.Levels())
 		require.NotEqual(t, late, holdID())
 		require.NoError(t, lock.Unlock(t.Context()))
@@ -299,7 +299,7 @@ func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
 		s.Do(t, "DEL", locktest.KeyOf(c, "k"), locktest.KeyOf(c, "l"))
 		waiting := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
 		testkit.Eventually(t, testkit.Patience, isAwaited, "it has got the key, and cannot take it")
-		testkit.Eventually(t, locktest.CleanWithin, func() bool { return locktest.PTTL(t, s, c, "k") == scripttest.Absent }, "it is released")
+		locktest.EventuallyWithin(t, locktest.CleanWithin, func() bool { return locktest.PTTL(t, s, c, "k") == scripttest.Absent }, "it is released")
 		require.Empty(t, waiting, "the object is taken until the Unlock")
 		locktest.RequireIs(t, lock.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
 		require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))

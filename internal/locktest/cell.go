@@ -93,17 +93,20 @@ func (c *FaultBench) Take(kind string, opts ...relock.LockOption) relock.Hold {
 // Await waits until done is closed.
 func (c *FaultBench) Await(done <-chan struct{}, what string) {
 	c.Helper()
-	_, ok := testkit.Await(done, FaultPatience)
+	_, ok := testkit.Await(done, testkit.Patience)
 	require.True(c, ok, what)
 }
 
-// WaitFor waits until ok returns true, within a limit and what the machine may
-// add.
-func (c *FaultBench) WaitFor(limit time.Duration, ok func() bool, what string) {
+// WaitFor is EventuallyWithin with fewer checks.
+func (c *FaultBench) WaitFor(promise time.Duration, ok func() bool, what string) {
 	c.Helper()
-	for watch := testkit.NewStopwatch(c); !ok(); time.Sleep(4 * time.Millisecond) {
-		watch.Within(limit, what)
-	}
+	EventuallyWithin(c, promise, func() bool {
+		if ok() {
+			return true
+		}
+		time.Sleep(3 * time.Millisecond)
+		return false
+	}, what)
 }
 
 // Reading is what the key held at some moment, and between which times its
@@ -125,7 +128,7 @@ func (c *FaultBench) Read() Reading {
 // executed.
 func (c *FaultBench) AwaitClaim() {
 	c.Helper()
-	testkit.Eventually(c, FaultPatience, func() bool {
+	testkit.Eventually(c, testkit.Patience, func() bool {
 		text, ok := c.Bench.State().Content.(string)
 		return !ok || !strings.HasPrefix(text, lockspec.Reservation(""))
 	}, "the lock is claimed")

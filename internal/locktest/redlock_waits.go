@@ -74,7 +74,7 @@ func (b *RedBench) AwaitListed(n int, clients []*relock.Client) {
 func (b *RedBench) RequireNoListedWaits(clients []*relock.Client) {
 	b.Helper()
 	for node := range b.Servers {
-		testkit.Eventually(b, 5*time.Second, func() bool { return len(b.ListedWaits(node)) == 0 }, "lists")
+		EventuallyWithin(b, 5*time.Second, func() bool { return len(b.ListedWaits(node)) == 0 }, "lists")
 	}
 	for _, c := range clients {
 		require.Zero(b, Engine(c).Queue.State().Quorum)

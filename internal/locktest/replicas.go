@@ -35,7 +35,7 @@ func (r *Replicated) Connect() {
 	conn := r.Master.Dial(r)
 	defer conn.Close() //nolint:errcheck // nothing is pending
 	for range 2 {      // the first may have come with the copy of all data; what follows it begins up to a second later
-		testkit.Eventually(r, 20*time.Second, func() bool {
+		testkit.Eventually(r, testkit.Patience, func() bool {
 			_, err := conn.Do("SET", "probe", 1, "PX", 60_000)
 			require.NoError(r, err)
 			acks, err := conn.Do("WAIT", 1, 5000)

@@ -13,6 +13,7 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // Queue runs scripts on one lock of any kind, with its queue. After each
@@ -283,11 +284,8 @@ func (b *Queue) Steps(steps ...QueueStep) {
 	}
 }
 
-// Until repeats done until it returns true, for a busy machine. It fails the
-// test after 5 s.
+// Until repeats done until it returns true, for a busy machine.
 func (b *Queue) Until(done func() bool, what string) {
 	b.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !done(); {
-		require.True(b, time.Now().Before(deadline), what)
-	}
+	testkit.Eventually(b, testkit.Patience, done, what)
 }
