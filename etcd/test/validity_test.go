@@ -107,8 +107,8 @@ const drift = cutTTL/100 + 2*time.Millisecond
 // which is zero or negative, and how long after its validity it ended.
 type ended struct{ over, late time.Duration }
 
-// cutOff reports false if the hold was lost before the cut, or its place in the
-// queue, on a very slow machine.
+// cutOff cuts off one hold, and reports whether it was there at the cut: a very
+// slow machine loses some before, or their places in the queue.
 func cutOff(t *testing.T, c *cluster, p *proxy, opts []etcdlock.Option, ready chan<- struct{}, cut <-chan struct{}) (ended, bool) {
 	key := t.Name() + time.Now().String()
 	time.Sleep(rand.N(500 * time.Millisecond)) // etcd looks for leases that have ended each half second
