@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	examples.stop()
 	left := leaked()
-	for end := time.Now().Add(5 * time.Second); left != "" && time.Now().Before(end); left = leaked() {
+	for end := time.Now().Add(30 * time.Second); left != "" && time.Now().Before(end); left = leaked() {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if left != "" && code == 0 {

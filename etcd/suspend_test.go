@@ -170,7 +170,7 @@ func (l *Locker) reenterFor(h *level) (*level, error) {
 
 func awaitTrue(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("not in time: " + what)
 		}
@@ -190,7 +190,7 @@ func TestSuspendIsNoticedByItself(t *testing.T) {
 		select {
 		case <-ctx.Done():
 			isLost(t, context.Cause(ctx))
-		case <-time.After(10 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Fatal("was not noticed")
 		}
 		isLost(t, h.Unlock(context.Background()))

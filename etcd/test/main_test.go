@@ -1,9 +1,11 @@
 package test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) {
 	children.RunChild(map[string]children.Role{"hold": holdRole, "workers": workersRole})
-	redistest.OverlapMore()
+	overlap()
 	code := m.Run()
 	member.Clean()
 	if left := leaked(); left != "" && code == 0 {
@@ -25,10 +27,20 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// overlap runs more tests side by side than OverlapMore does, unless a flag
+// says how many: most wait for the end of a lease.
+func overlap() {
+	flag.Parse()
+	if cores := runtime.GOMAXPROCS(0); flag.Lookup("test.parallel").Value.String() == strconv.Itoa(cores) {
+		_ = flag.Set("test.parallel", strconv.Itoa(6*cores))
+	}
+	redistest.OverlapMore()
+}
+
 // leaked are goroutines of Lockers, all of which are closed when it is called.
 func leaked() string {
 	var left []string
-	for range 500 {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		left = nil
 		buffer := make([]byte, 1<<24)
 		for _, stack := range strings.Split(string(buffer[:runtime.Stack(buffer, true)]), "\n\n") {
@@ -36,10 +48,8 @@ func leaked() string {
 				left = append(left, stack)
 			}
 		}
-		if len(left) == 0 {
-			return ""
+		if len(left) == 0 || time.Now().After(end) {
+			return strings.Join(left, "\n\n")
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	return strings.Join(left, "\n\n")
 }

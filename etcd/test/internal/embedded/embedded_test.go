@@ -24,7 +24,7 @@ func TestFolderGoesWithTheServer(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{address}, Logger: zap.NewNop()})
 	require.NoError(t, err)
 	defer func() { _ = client.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	_, err = client.Put(ctx, "key", "value")
 	require.NoError(t, err)
