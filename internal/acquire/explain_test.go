@@ -78,8 +78,8 @@ func TestReadForTheTextHidesNoConflictOfNodes(t *testing.T) {
 		require.NoError(t, relock.NewReentrantLock("k", c).Lock(t.Context()))
 		b.Proxies[n].On(faults.Script(script.Inspect.SHA), faults.Every, faults.DropAnswer)
 	}
-	const lease = 500 * time.Millisecond // a round waits for a fifth of it
-	l := relock.NewRedLock("k", b.Clients, relock.WithMaxLease(lease), relock.WithWatchdog(lease), relock.WithBlockTimeout(20*lease))
+	const lease = 2 * time.Second // a round waits for a fifth of it
+	l := relock.NewRedLock("k", b.Clients, relock.WithMaxLease(lease), relock.WithWatchdog(lease), relock.WithBlockTimeout(testkit.Patience))
 	err := l.Lock(t.Context())
 	require.ErrorIs(t, err, relock.ErrKeyConflict)
 	require.False(t, relock.IsRetryableErr(err))

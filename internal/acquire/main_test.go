@@ -87,6 +87,29 @@ func awaitRenewed(t testing.TB, h interface{ ValidUntil() time.Time }, then time
 	testkit.Eventually(t, testkit.Patience, func() bool { return h.ValidUntil().After(then.Add(locktest.RedLease)) }, "renewed")
 }
 
+// renewNow makes the renewals of a group's members due.
+func renewNow(h relock.Hold) {
+	for _, one := range locktest.MembersOf(h) {
+		one.Lease().RenewNow()
+	}
+}
+
+// renewGroup is renewNow, and waits until the hold is renewed.
+func renewGroup(t testing.TB, h relock.Hold) {
+	t.Helper()
+	until := h.ValidUntil()
+	renewNow(h)
+	testkit.Eventually(t, testkit.Patience, func() bool { return h.ValidUntil().After(until) }, "renewed")
+}
+
+// seldom makes a call poll so rarely that what it notices within
+// testkit.Patience is no poll's.
+const seldom = time.Minute
+
+func polledSeldom() []relock.LockOption {
+	return []relock.LockOption{relock.WithPollInterval(seldom), relock.WithWatchdog(4 * seldom)}
+}
+
 // bench is a server with a client, and another client that shares its locks, as
 // another process does.
 type bench struct {
@@ -148,7 +171,7 @@ func (b *bench) requireHeld(keys ...string) {
 // awaitFree waits until locks are free, for less than most leases.
 func (b *bench) awaitFree(keys ...string) {
 	b.Helper()
-	testkit.Eventually(b, 10*time.Second, func() bool { return b.exists(keys...) == 0 }, "free")
+	locktest.EventuallyWithin(b, 10*time.Second, func() bool { return b.exists(keys...) == 0 }, "free")
 }
 
 // forget deletes locks, as a server does that loses its data.

@@ -57,9 +57,9 @@ func TestMultiLockOnACluster(t *testing.T) {
 	s := redistest.StartTCP(t, "--cluster-enabled", "yes")
 	s.Do(t, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	b := benchOn(t, s)
-	testkit.Eventually(t, 10*time.Second, func() bool { _, err := b.client.SetNEX(t.Context(), "up", "1", time.Second); return err == nil }, "the cluster is up")
+	testkit.Eventually(t, testkit.Patience, func() bool { _, err := b.client.SetNEX(t.Context(), "up", "1", time.Second); return err == nil }, "the cluster is up")
 	keys := []string{"a", "b", "c"}
-	l := relock.NewMultiLock(keys, b.client, relock.WithBlock(), relock.WithPollInterval(locktest.SlowPoll))
+	l := relock.NewMultiLock(keys, b.client, append(polledSeldom(), relock.WithBlock())...)
 	h := locktest.Take(t, l.Acquire)
 	b.requireHeld(keys...)
 	require.NoError(t, h.Unlock(t.Context()))
@@ -68,7 +68,7 @@ func TestMultiLockOnACluster(t *testing.T) {
 
 	h = b.hold("c")
 	require.EqualError(t, relock.NewMultiLock(keys, b.client).TryLock(t.Context()), `relock: lock "a,b,c": lock is held by others: key "c" (one attempt; see WithBlock)`)
-	testkit.Eventually(t, time.Second, func() bool { return b.exists("a", "b") == 0 }, "the others are released")
+	locktest.EventuallyWithin(t, time.Second, func() bool { return b.exists("a", "b") == 0 }, "the others are released")
 	waiting := testkit.Async(t, func() error { return l.Lock(t.Context()) })
 	b.awaitQueued("c")
 	require.NoError(t, h.Unlock(t.Context()))

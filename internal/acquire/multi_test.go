@@ -26,7 +26,7 @@ func TestMultiLockTakesAllKeysAndFreesThem(t *testing.T) {
 	require.NoError(t, l.Lock(t.Context()))
 	require.Equal(t, "a,b,c", locktest.Multi(l).Held().Key())
 	for _, key := range []string{"a", "b", "c"} {
-		require.InDelta(t, 30*time.Second, b.ttl(key), float64(time.Second))
+		require.InDelta(t, 30*time.Second, b.ttl(key), float64(10*time.Second))
 		require.ErrorIs(t, relock.NewRedisLock(key, b.other).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
 	}
 	require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
@@ -156,15 +156,16 @@ func TestMultiLockFencing(t *testing.T) {
 func TestMultiLockIsLostWithOneKey(t *testing.T) {
 	var log locktest.LogBuffer
 	b := newBench(t, log.Option())
-	h := locktest.Take(t, relock.NewMultiLock([]string{"a", "b", "c"}, b.client, relock.WithWatchdog(2*time.Second)).Acquire)
-	locktest.AwaitRenewal(t, h, testkit.Patience)
+	h := locktest.Take(t, relock.NewMultiLock([]string{"a", "b", "c"}, b.client).Acquire)
+	renewGroup(t, h)
 	require.NoError(t, h.Err())
 	b.forget("b")
+	renewNow(h)
 	requireEnds(t, h, relock.ErrLockLost)
 	require.ErrorIs(t, h.Err(), relock.ErrLockLost)
 	require.Zero(t, h.ValidUntil())
 	locktest.RequireIs(t, h.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
-	testkit.Eventually(t, time.Second, func() bool { return b.exists("a", "c") == 0 }, "the others are released")
+	locktest.EventuallyWithin(t, time.Second, func() bool { return b.exists("a", "c") == 0 }, "the others are released")
 	testkit.Eventually(t, testkit.Patience, func() bool { return log.Count("relock: lock lost") > 0 }, "logged")
 	require.Equal(t, 1, log.Count("relock: lock lost"), "logged once")
 }
@@ -183,8 +184,8 @@ func TestMultiLockValidity(t *testing.T) {
 	require.NoError(t, locktest.MembersOf(h)[0].Extend(t.Context(), time.Minute))
 	require.Equal(t, until, h.ValidUntil(), "the other key is not extended")
 	require.NoError(t, h.Extend(t.Context(), 20*time.Second))
-	require.Greater(t, time.Until(h.ValidUntil()), 18*time.Second)
-	require.Greater(t, b.ttl("b"), 18*time.Second)
+	require.Greater(t, time.Until(h.ValidUntil()), length)
+	require.Greater(t, b.ttl("b"), length)
 	require.ErrorIs(t, h.Extend(t.Context(), time.Microsecond), relock.ErrInvalid)
 	require.NoError(t, h.Unlock(t.Context()))
 	require.ErrorIs(t, h.Extend(t.Context(), time.Minute), relock.ErrNotHeld)
@@ -192,11 +193,11 @@ func TestMultiLockValidity(t *testing.T) {
 
 func TestMultiLockLimitsOfAHold(t *testing.T) {
 	b := newBench(t)
-	h := locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithMaxHold(time.Second), relock.WithLabel("nightly")).Acquire)
+	h := locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithMaxHold(3*time.Second), relock.WithLabel("nightly")).Acquire)
 	require.Contains(t, string(b.server.Do(t, "GET", b.key("a")).([]byte)), "|nightly|")
 	requireEnds(t, h, relock.ErrMaxHold)
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrMaxHold)
-	testkit.Eventually(t, time.Second, func() bool { return b.exists("a", "b") == 0 }, "released")
+	locktest.EventuallyWithin(t, time.Second, func() bool { return b.exists("a", "b") == 0 }, "released")
 
 	start := time.Now()
 	h = locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithMinHold(1500*time.Millisecond)).Acquire)
@@ -224,18 +225,17 @@ func TestMultiLockUnlockWaitsForTheKeysThatAreLeft(t *testing.T) {
 // is silent.
 func TestMultiLockUnlocksInTime(t *testing.T) {
 	t.Parallel()
-	const limit = time.Second
+	const limit = 2 * time.Second
 	b := benchOn(t, redistest.Start(t), relock.WithCommandTimeout(limit))
 	keys := names(97)
 	h := locktest.Take(t, relock.NewMultiLock(keys, b.client).Acquire)
 	b.server.Pause(t)
-	start := time.Now()
+	watch := testkit.NewStopwatch(t)
 	err := h.Unlock(t.Context())
-	took := time.Since(start)
+	watch.Within(limit + limit/4)
 	b.server.Resume(t)
 	require.ErrorIs(t, err, relock.ErrUnconfirmed)
 	require.NotErrorIs(t, err, relock.ErrLockLost)
-	require.Less(t, took, 2*limit)
 	b.requireNothingLeft(keys...)
 }
 
@@ -250,8 +250,9 @@ func TestMultiLockForced(t *testing.T) {
 	locktest.RequireIs(t, err, relock.ErrForced, relock.ErrLockLost, relock.ErrNotHeld)
 	require.ErrorContains(t, err, `key "b"`)
 	// The message of the loss may be the first to release the other key.
-	h = locktest.Take(t, relock.NewMultiLock(keys, b.client, relock.WithWatchdog(3*time.Second), relock.WithBlock()).Acquire)
+	h = locktest.Take(t, relock.NewMultiLock(keys, b.client, relock.WithBlock()).Acquire)
 	require.NoError(t, b.other.ForceUnlock(t.Context(), "a", "hangs"))
+	renewNow(h)
 	requireEnds(t, h, relock.ErrForced)
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrForced)
 	b.requireNothingLeft(keys...)
@@ -267,8 +268,10 @@ func TestMultiLockOfAClosedClient(t *testing.T) {
 	waiting := testkit.Async(t, func() error { return l.Lock(t.Context()) })
 	b.awaitQueued("a")
 	require.NoError(t, b.client.Close())
-	require.ErrorIs(t, testkit.ResultWithin(t, waiting, 5*time.Second), relock.ErrClosed)
-	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), time.Second), relock.ErrClosed)
+	watch := testkit.NewStopwatch(t)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrClosed)
+	watch.Within(time.Second)
+	require.ErrorIs(t, testkit.ResultWithin(t, waiting, testkit.Patience), relock.ErrClosed)
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrClosed)
 	require.ErrorIs(t, l.Lock(t.Context()), relock.ErrClosed)
 	b.requireHeld(keys...)

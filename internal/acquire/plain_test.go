@@ -158,10 +158,10 @@ func TestWildAnswersToScripts(t *testing.T) {
 				}
 				return reply
 			})
-			watched := relock.WithWatchdog(1500 * time.Millisecond)
+			watched := relock.WithWatchdog(3 * time.Second)
 			h := locktest.Take(t, relock.NewRedisLock("lock", c, watched).TryAcquire)
 			require.Error(t, h.Extend(t.Context(), time.Second))
-			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 3*1500*time.Millisecond), relock.ErrLockLost, "renewed by that")
+			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost, "renewed by that")
 			require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 			_, err := relock.NewReentrantLock("reentrant", c, watched).TryAcquire(t.Context())
 			require.Error(t, err)

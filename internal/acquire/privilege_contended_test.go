@@ -45,7 +45,7 @@ func eachContended(b *privilegeBench, all []contended, c *relock.Client, f func(
 		if failed := held.Unlock(b.Context()); failed != nil {
 			require.ErrorIs(b, failed, relock.ErrLockLost)
 		}
-		require.NoError(b, testkit.ResultWithin(b, done, 10*time.Second))
+		require.NoError(b, testkit.ResultWithin(b, done, testkit.Patience))
 	}
 	return err
 }

@@ -182,7 +182,7 @@ func handOffInEachMode(b *privilegeBench, app, _ []*relock.Client) error {
 			return err
 		}
 	}
-	for end := time.Now().Add(time.Second); b.servers[0].Do(b, "DBSIZE") != int64(0); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); b.servers[0].Do(b, "DBSIZE") != int64(0); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			return fmt.Errorf("left: %s", b.servers[0].Do(b, "KEYS", "*"))
 		}
@@ -190,9 +190,12 @@ func handOffInEachMode(b *privilegeBench, app, _ []*relock.Client) error {
 	return nil
 }
 
+// patience is how long a step may take that a missing permission may hold up.
+const patience = 8 * time.Second
+
 // handOff has one client hand a lock off to another, while the third gives up.
 func (b *privilegeBench) handOff(m locktest.QueueMode, holder, waiter, other *relock.Client) error {
-	opts := []relock.LockOption{relock.WithBlockTimeout(2 * time.Second)}
+	opts := append(polledSeldom(), relock.WithBlockTimeout(patience)) // without a message, it ends by that
 	h, err := m.Lock(holder, opts...).TryAcquire(b.Context())
 	if err != nil {
 		return err
@@ -214,16 +217,12 @@ func (b *privilegeBench) handOff(m locktest.QueueMode, holder, waiter, other *re
 	if first, failed := redis.Strings(s.Do(b, "ZRANGE", key+":q", 0, 0), nil); failed == nil && len(first) == 1 {
 		before := locktest.Calls(b, s, "evalsha")
 		if s.Do(b, "PUBLISH", "relock:"+locktest.Engine(waiter).Identity.ID, locktest.HintOf(first[0])+" "+key) == int64(1) {
-			testkit.Eventually(b, 5*time.Second, func() bool { return locktest.Calls(b, s, "evalsha") > before }, "it claims, in vain")
+			testkit.Eventually(b, testkit.Patience, func() bool { return locktest.Calls(b, s, "evalsha") > before }, "it claims, in vain")
 		}
 	}
 	err = errors.Join(err, h.Unlock(b.Context()))
-	start := time.Now()
-	err = errors.Join(err, testkit.ResultWithin(b, granted, 5*time.Second))
-	if d := time.Since(start); d > time.Second {
-		err = errors.Join(err, fmt.Errorf("the wait took %v", d))
-	}
-	return errors.Join(err, testkit.ResultWithin(b, ended, 5*time.Second))
+	err = errors.Join(err, testkit.ResultWithin(b, granted, testkit.Patience))
+	return errors.Join(err, testkit.ResultWithin(b, ended, testkit.Patience))
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -275,7 +274,7 @@ func takeAll(locks locksOf, opts ...relock.LockOption) func(*privilegeBench, []*
 // readAndWrite acquires levels of a read/write lock, which are renewed, and has
 // calls wait until they are notified.
 func readAndWrite(b *privilegeBench, app, other []*relock.Client) error {
-	me, opts := locktest.As(b, "me"), []relock.LockOption{relock.WithBlockTimeout(10 * time.Second), relock.WithFair(), relock.WithWatchdog(3 * time.Second)}
+	me, opts := locktest.As(b, "me"), []relock.LockOption{relock.WithBlockTimeout(testkit.Patience), relock.WithFair()}
 	l := relock.NewRWLock("w", app[0], opts...)
 	h, err := l.RAcquire(me)
 	if err := errors.Join(err, l.RLock(me), l.Lock(me)); err != nil {
@@ -285,39 +284,40 @@ func readAndWrite(b *privilegeBench, app, other []*relock.Client) error {
 		return second(relock.NewRWLock("w", other[0], opts...).RAcquire(locktest.As(b, "other")))
 	})
 	until := h.ValidUntil()
+	locktest.LeaseOf(h).RenewNow()
 	testkit.Eventually(b, testkit.Patience, func() bool { return h.ValidUntil().After(until) || h.Err() != nil }, "renewed, or refused")
 	if err := errors.Join(h.Err(), l.Unlock(me), l.RUnlock(me), l.RUnlock(me)); err != nil {
 		return err
 	}
-	if err := testkit.ResultWithin(b, read, 10*time.Second); err != nil {
+	if err := testkit.ResultWithin(b, read, testkit.Patience); err != nil {
 		return err
 	}
 	write := testkit.Async(b, func() error { return l.Do(me, locktest.Nothing) })
-	testkit.Eventually(b, 10*time.Second, func() bool { return locktest.IsSubscribed(app[0]) || len(write) > 0 }, "waits")
+	testkit.Eventually(b, testkit.Patience, func() bool { return locktest.IsSubscribed(app[0]) || len(write) > 0 }, "waits")
 	require.NoError(b, relock.NewRWLock("w", other[0]).RUnlock(locktest.As(b, "other")))
-	return testkit.ResultWithin(b, write, 10*time.Second)
+	return testkit.ResultWithin(b, write, testkit.Patience)
 }
 
 // waitForMany has a MultiLock wait for one of its keys.
 func waitForMany(b *privilegeBench, app, other []*relock.Client) error {
 	held, err := relock.NewRedisLock("n", other[0]).Acquire(b.Context())
 	require.NoError(b, err)
-	l := relock.NewMultiLock([]string{"m", "n"}, app[0], relock.WithBlockTimeout(10*time.Second))
+	l := relock.NewMultiLock([]string{"m", "n"}, app[0], relock.WithBlockTimeout(testkit.Patience))
 	done := b.waitFor(app[0], "n", func() error { return l.Do(b.Context(), locktest.Nothing) })
 	require.NoError(b, held.Unlock(b.Context()))
-	return testkit.ResultWithin(b, done, 10*time.Second)
+	return testkit.ResultWithin(b, done, testkit.Patience)
 }
 
 // waitForNodes has a RedLock wait until it is notified.
 func waitForNodes(b *privilegeBench, app, other []*relock.Client) error {
 	held, err := redOf(other)[0].Acquire(b.Context())
 	require.NoError(b, err)
-	l := redOf(app, relock.WithBlockTimeout(10*time.Second))[0]
+	l := redOf(app, relock.WithBlockTimeout(testkit.Patience))[0]
 	done := testkit.Async(b, func() error { return errors.Join(l.Lock(b.Context()), l.Unlock(b.Context())) })
 	// On a busy machine, held may have two of the nodes.
-	testkit.Eventually(b, 10*time.Second, func() bool { return slices.ContainsFunc(app, locktest.IsSubscribed) || len(done) > 0 }, "waits")
+	testkit.Eventually(b, testkit.Patience, func() bool { return slices.ContainsFunc(app, locktest.IsSubscribed) || len(done) > 0 }, "waits")
 	require.NoError(b, held.Unlock(b.Context()))
-	return testkit.ResultWithin(b, done, 10*time.Second)
+	return testkit.ResultWithin(b, done, testkit.Patience)
 }
 
 // waitFor begins a call that waits for a lock, and returns when it is queued or
@@ -325,7 +325,7 @@ func waitForNodes(b *privilegeBench, app, other []*relock.Client) error {
 func (b *privilegeBench) waitFor(c *relock.Client, key string, f func() error) <-chan error {
 	b.Helper()
 	done := testkit.Async(b, f)
-	testkit.Eventually(b, 10*time.Second, func() bool {
+	testkit.Eventually(b, testkit.Patience, func() bool {
 		return b.servers[0].Do(b, "ZCARD", locktest.KeyOf(c, key)+":q") == int64(1) || len(done) > 0
 	}, "waits")
 	return done

@@ -20,25 +20,25 @@ import (
 // not wait for them.
 func TestRedLockWithAMinorityAway(t *testing.T) {
 	b := newRed(t, 5)
-	l := b.Lock(b.Clients)
+	l := b.Patient()
 	b.Connect(l)
 	b.Proxies[0].Refuse()
 	b.Proxies[3].Stall()
 	fastest := time.Hour
 	for i := 0; i < 50 && fastest >= 90*time.Millisecond; i++ { // a busy machine may hold many of them up; one that waits for the silent node is never as quick
-		start := time.Now()
+		watch := testkit.NewStopwatch(t)
 		h := acquireWithQuorum(t, l)
-		fastest = min(fastest, time.Since(start))
+		fastest = min(fastest, watch.Net())
 		require.NoError(t, h.Unlock(t.Context()))
 	}
 	require.Less(t, fastest, 90*time.Millisecond)
 	h := acquireWithQuorum(t, l)
-	awaitRenewed(t, h, time.Now())
+	renewGroup(t, h)
 	require.NoError(t, h.Err(), "a quorum is renewed")
 	require.NoError(t, h.Extend(t.Context(), locktest.RedLease))
-	start := time.Now()
+	watch := testkit.NewStopwatch(t)
 	require.NoError(t, h.Unlock(t.Context()))
-	require.Less(t, time.Since(start), locktest.RedLease/2)
+	watch.Within(locktest.RedLease / 2)
 	b.Proxies[0].Accept()
 	b.Proxies[3].Resume()
 	b.RequireFree(2 * locktest.RedLease)
@@ -55,9 +55,9 @@ func TestRedLockSharedNodesBesideASilentOne(t *testing.T) {
 	limit := locktest.Target(l).Settings.Lease / 10
 	fastest := time.Hour
 	for i := 0; i < 5 && fastest >= limit; i++ { // a busy machine may hold some of them up
-		start := time.Now()
+		watch := testkit.NewStopwatch(t)
 		require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
-		fastest = min(fastest, time.Since(start))
+		fastest = min(fastest, watch.Net())
 	}
 	require.Less(t, fastest, limit)
 	b.RequireHeldBy(1)
@@ -102,7 +102,7 @@ func TestRedLockLateGrants(t *testing.T) {
 	// member that ended it is late: others may have had the lock.
 	h = b.WithoutTheThird(l)
 	first := locktest.MembersOf(h)[0].Lease()
-	first.Set(func(s *lease.State) { s.ValidUntil = time.Now().Add(50 * time.Millisecond) }) // its timer comes much later
+	first.Set(func(s *lease.State) { s.ValidUntil = time.Now().Add(time.Second) }) // its timer comes much later
 	require.NoError(t, h.Err())
 	time.Sleep(time.Until(h.ValidUntil()) + time.Millisecond)
 	b.Proxies[2].Resume()
@@ -117,19 +117,21 @@ func TestRedLockLateGrants(t *testing.T) {
 func TestRedLockLosesNodes(t *testing.T) {
 	var log locktest.LogBuffer
 	b := newRed(t, 5, log.Option())
-	h := locktest.Take(t, b.Lock(b.Clients).Acquire)
+	h := locktest.Take(t, b.Patient().Acquire)
 	awaitMembers(t, h, 5)
 	for i, lost := range []int{1, 2} {
 		b.Servers[lost].Do(t, "DEL", b.Prefix+"{k}")
-		testkit.Eventually(t, 2*locktest.RedLease, func() bool { return log.Count("a member of a hold was lost") == i+1 }, "logged")
+		renewNow(h)
+		testkit.Eventually(t, testkit.Patience, func() bool { return log.Count("a member of a hold was lost") == i+1 }, "logged")
 		require.NoError(t, h.Err())
 	}
-	locktest.AwaitRenewal(t, h, testkit.Patience)
-	locktest.AwaitRenewal(t, h, testkit.Patience) // of all that are left
+	renewGroup(t, h)
+	renewGroup(t, h) // of all that are left
 	require.NoError(t, h.Err())
 	require.Equal(t, 3, b.HeldNodes())
 	b.Servers[0].Do(t, "DEL", b.Prefix+"{k}")
-	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 2*locktest.RedLease), relock.ErrLockLost)
+	renewNow(h)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost)
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 	b.RequireFree(time.Second)
 	testkit.Eventually(t, testkit.Patience, func() bool { return log.Count("relock: lock lost") > 0 }, "logged")
@@ -139,7 +141,7 @@ func TestRedLockLosesNodes(t *testing.T) {
 // The hold is valid until so many nodes' leases end that no quorum is left.
 func TestRedLockValidity(t *testing.T) {
 	b := newRed(t, 5)
-	const expiry = 2 * time.Second
+	const expiry = locktest.RedLease
 	start := time.Now()
 	h := locktest.Take(t, relock.NewRedLock("k", b.Clients, relock.WithMaxLease(locktest.RedLease), relock.WithExpiry(expiry)).Acquire)
 	end := time.Now()
@@ -164,7 +166,7 @@ func TestRedLockValidity(t *testing.T) {
 // Extend and Unlock report that too few nodes have replied.
 func TestRedLockWithoutAQuorumAfterwards(t *testing.T) {
 	b := newRed(t, 3, relock.WithCommandTimeout(locktest.AnswerLimit))
-	h := locktest.Take(t, b.Lock(b.Clients).Acquire)
+	h := locktest.Take(t, b.Patient().Acquire)
 	b.Proxies[0].Stall()
 	b.Proxies[1].Stall()
 	err := h.Extend(t.Context(), locktest.RedLease)
@@ -189,9 +191,10 @@ func TestRedLockExtendBesideALostMember(t *testing.T) {
 		"closed": func(b *locktest.RedBench) { require.NoError(b, b.Clients[2].Close()) },
 	}, func(t *testing.T, _ string, lose func(*locktest.RedBench)) {
 		b := redOn(t, 3, relock.WithCommandTimeout(locktest.RedLease/4))
-		h := locktest.Take(t, b.Lock(b.Clients).Acquire)
+		h := locktest.Take(t, b.Patient().Acquire)
 		awaitMembers(t, h, 3)
 		lose(b)
+		renewNow(h)
 		there := func(one *lease.Hold) bool {
 			return one.IsOf(locktest.Engine(b.Clients[2])) && one.Lease().State().Err == nil
 		}
@@ -207,7 +210,7 @@ func TestRedLockExtendBesideALostMember(t *testing.T) {
 		require.NoError(t, h.Err())
 		b.Proxies[1].Resume()
 		_ = h.Unlock(t.Context()) // of the two nodes that are left, one may have been silent for too long
-		b.RequireFree(2 * locktest.RedLease)
+		b.RequireFree(2 * locktest.FaultLease)
 	})
 }
 
@@ -217,9 +220,9 @@ func TestRedLockWithAMajorityAway(t *testing.T) {
 	b.Proxies[0].Refuse()
 	b.Proxies[2].Refuse()
 	b.Proxies[4].Stall()
-	start := time.Now()
+	watch := testkit.NewStopwatch(t)
 	err := b.Lock(b.Clients).Lock(t.Context())
-	require.Less(t, time.Since(start), locktest.RedLease)
+	watch.Within(locktest.RedLease)
 	require.ErrorIs(t, err, relock.ErrQuorum)
 	require.NotErrorIs(t, err, relock.ErrLockAcquiredByOthers)
 	require.True(t, relock.IsRetryableErr(err), "%v", err)
@@ -248,9 +251,9 @@ func TestRedLockNodesThatRefuse(t *testing.T) {
 	require.ErrorContains(t, err, "node 0: ")
 	b.Proxies[1].Accept()
 	permit(b, 1, "-info")
-	start := time.Now()
+	watch := testkit.NewStopwatch(t)
 	err = b.Lock(clients, relock.WithBlock()).Lock(t.Context())
-	require.Less(t, time.Since(start), locktest.RedLease)
+	watch.Within(locktest.RedLease)
 	locktest.RequireIs(t, err, relock.ErrQuorum, relock.ErrDenied)
 	require.False(t, relock.IsRetryableErr(err))
 	b.RequireFree(time.Second)
@@ -266,25 +269,20 @@ func TestRedLockDoesNotCountANewServer(t *testing.T) {
 	t.Parallel()
 	servers := []*redistest.Server{redistest.Start(t), redistest.Start(t), redistest.Start(t)}
 	for _, s := range servers {
-		s.AwaitUp(t, 2)
+		locktest.AwaitUp(t, s)
 	}
 	b := locktest.NewRedBench(t, servers)
-	lock := func(clients []*relock.Client, opts ...relock.LockOption) *relock.RedLock {
-		l := b.Lock(clients, opts...)
-		locktest.Target(l).Settings.MaxLease = time.Second // servers count sooner
-		return l
-	}
 	others := b.Others()
-	h := locktest.Take(t, lock(b.Clients).Acquire)
+	h := locktest.Take(t, b.Lock(b.Clients).Acquire)
 	b.RequireHeldBy(3)
 	for _, s := range servers[:2] {
 		s.Kill(t)
 		s.Boot(t) // empty
 	}
-	err := lock(others).Lock(t.Context())
+	err := b.Lock(others).Lock(t.Context())
 	require.ErrorIs(t, err, relock.ErrQuorum)
 	require.ErrorContains(t, err, "node 0: the server was started")
 	require.True(t, relock.IsRetryableErr(err))
 	requireEnds(t, h, relock.ErrLockLost)
-	require.NoError(t, lock(others, relock.WithBlock()).Lock(t.Context()), "as soon as they count again")
+	require.NoError(t, b.Lock(others, relock.WithBlock()).Lock(t.Context()), "as soon as they count again")
 }

@@ -109,14 +109,14 @@ func TestRedLockCallThatIsCancelled(t *testing.T) {
 
 func TestRedLockLimitsOfAHold(t *testing.T) {
 	b := newRed(t, 3)
-	h := locktest.Take(t, b.Lock(b.Clients, relock.WithMaxHold(time.Second), relock.WithLabel("nightly")).Acquire)
+	h := locktest.Take(t, b.Lock(b.Clients, relock.WithMaxHold(2*time.Second), relock.WithLabel("nightly")).Acquire)
 	first := slices.IndexFunc(b.Clients, func(c *relock.Client) bool { return locktest.MembersOf(h)[0].IsOf(locktest.Engine(c)) }) // slower ones join later
 	require.Contains(t, string(b.Servers[first].Do(t, "GET", b.Prefix+"{k}").([]byte)), "|nightly|")
 	requireEnds(t, h, relock.ErrMaxHold)
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrMaxHold)
 	b.RequireFree(time.Second)
 
-	const minimum = 1500 * time.Millisecond
+	const minimum = locktest.RedLease * 9 / 10
 	start := time.Now()
 	require.NoError(t, b.Lock(b.Clients, relock.WithMinHold(minimum)).Do(t.Context(), locktest.Nothing))
 	require.ErrorIs(t, b.Lock(b.Others()).Lock(t.Context()), relock.ErrLockAcquiredByOthers)
@@ -138,12 +138,14 @@ func TestRedLockOfClosedClients(t *testing.T) {
 	second := b.Lock(b.Clients, relock.WithBlock())
 	waiting := testkit.Async(t, func() error { return second.Lock(t.Context()) })
 	require.NoError(t, b.Clients[2].Close())
-	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), time.Second), relock.ErrClosed)
-	require.ErrorIs(t, testkit.ResultWithin(t, waiting, 5*time.Second), relock.ErrClosed)
+	watch := testkit.NewStopwatch(t)
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrClosed)
+	watch.Within(time.Second)
+	require.ErrorIs(t, testkit.ResultWithin(t, waiting, testkit.Patience), relock.ErrClosed)
 	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrClosed)
 	require.ErrorIs(t, l.Lock(t.Context()), relock.ErrClosed)
 	free := func() bool { return b.Servers[1].Do(t, "EXISTS", b.Prefix+"{k}") == int64(0) }
-	testkit.Eventually(t, locktest.RedLease/2, free, "released by the client that is open")
+	locktest.EventuallyWithin(t, locktest.RedLease/2, free, "released by the client that is open")
 }
 
 // A hold that is ended by force, on a quorum, ends immediately, for that
@@ -159,7 +161,8 @@ func TestRedLockEndedByForce(t *testing.T) {
 	for _, c := range b.Clients[:2] {
 		require.NoError(t, c.ForceUnlock(t.Context(), "k", "maintenance"))
 	}
-	err := testkit.EndedWithin(t, h.Context(), locktest.RedLease)
+	renewNow(h)
+	err := testkit.EndedWithin(t, h.Context(), testkit.Patience)
 	locktest.RequireIs(t, err, relock.ErrLockLost, relock.ErrForced)
 	require.ErrorContains(t, err, "maintenance")
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)

@@ -95,18 +95,17 @@ func TestRWLockWriterThatGivesUpLetsReadersIn(t *testing.T) {
 	eachRWMode(t, 3, func(t *testing.T, q *rwBench) {
 		h := locktest.Take(t, q.rw(q.Clients[0]).TryRAcquire)
 		ctx, cancel := context.WithCancel(t.Context())
-		seldom := relock.WithPollInterval(locktest.SlowPoll)
-		w := q.WaitNext(ctx, 0, q.Clients[1], seldom)
+		w := q.WaitNext(ctx, 0, q.Clients[1], polledSeldom()...)
 		time.Sleep(20 * time.Millisecond)
-		r1 := q.reading.WaitNext(t.Context(), 1, q.Clients[2], seldom)
-		r2 := q.reading.WaitNext(t.Context(), 2, q.Clients[0], seldom)
+		r1 := q.reading.WaitNext(t.Context(), 1, q.Clients[2], polledSeldom()...)
+		r2 := q.reading.WaitNext(t.Context(), 2, q.Clients[0], polledSeldom()...)
 		q.requireWaits(r1, r2)
 		cancel()
 		locktest.RequireIs(t, w.End(), context.Canceled, relock.ErrLockAcquiredByOthers)
 		q.Unlock(r1.Granted())
 		q.Unlock(r2.Granted())
 		q.Unlock(h)
-		q.RequireNothingLeft()
+		q.RequireNothingLeft(seldom)
 	})
 }
 
@@ -179,9 +178,9 @@ func TestRWLockWriterDoesNotStarve(t *testing.T) {
 		for i, c := range q.Clients {
 			writers.Go(func() {
 				for range writes {
-					start := time.Now()
+					watch := testkit.NewStopwatch(t)
 					assert.NoError(t, q.rw(c).Do(t.Context(), func(context.Context) error {
-						waits[i] = append(waits[i], time.Since(start))
+						waits[i] = append(waits[i], watch.Net())
 						write()
 						return nil
 					}), "write")

@@ -22,7 +22,7 @@ func newEngine(t testing.TB, s *redistest.Server) *lease.Manager {
 	t.Helper()
 	id, err := lockspec.NewIdentity(false)
 	require.NoError(t, err)
-	config := &driver.Config{Network: s.Network, Address: s.Address, Password: new(string), DialTimeout: time.Second, CommandTimeout: time.Second, MaxIdle: 4}
+	config := &driver.Config{Network: s.Network, Address: s.Address, Password: new(string), DialTimeout: testkit.Patience, CommandTimeout: testkit.Patience, MaxIdle: 4}
 	m := lease.New(lease.Config{
 		Identity: id, Prefix: t.Name() + ":", Driver: driver.NewPool(config), Logger: slog.New(slog.DiscardHandler),
 		DialTimeout: config.DialTimeout, CommandTimeout: config.CommandTimeout,
@@ -91,9 +91,9 @@ func TestHoldThatEndedOnItsWay(t *testing.T) {
 		require.NoError(t, err)
 		return h
 	}
-	over := take(plainLock(m, "first", func(s *lockspec.Spec) { s.Lease, s.Watched = time.Second, false }))
+	over := take(plainLock(m, "first", func(s *lockspec.Spec) { s.Lease, s.Watched = 3*time.Second, false }))
 	valid := take(plainLock(m, "second", func(*lockspec.Spec) {}))
-	testkit.Eventually(t, 5*time.Second, func() bool { return over.Err() != nil }, "it expires")
+	testkit.Eventually(t, testkit.Patience, func() bool { return over.Err() != nil }, "it expires")
 	line := m.Queue.Enter("k", m.RedisKey("k"))
 	defer line.Exit()
 	w := newWait(t.Context(), m.Life, &Target{Manager: m, Settings: lockspec.Spec{Kind: lockspec.Plain, Poll: time.Second}}, true)

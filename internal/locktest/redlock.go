@@ -172,7 +172,7 @@ func (b *RedBench) HeldNodes() (n int) {
 // RequireFree waits until all nodes are free.
 func (b *RedBench) RequireFree(limit time.Duration) {
 	b.Helper()
-	testkit.Eventually(b, limit, func() bool { return b.HeldNodes() == 0 }, "all nodes are free")
+	EventuallyWithin(b, limit, func() bool { return b.HeldNodes() == 0 }, "all nodes are free")
 }
 
 // StoreHolds makes nodes look held for a lease by holds with these names. ""
