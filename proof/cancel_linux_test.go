@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // canceller is a lock with a holder, a waiter that is cancelled when the lock
@@ -48,7 +50,8 @@ func (c *canceller) queued(n int64) {
 	}
 }
 
-// round returns how long after the unlock the remaining waiter got the lock.
+// round returns how long after the unlock the remaining waiter got the lock,
+// less what the machine may have added.
 func (c *canceller) round() time.Duration {
 	c.Helper()
 	hold, err := c.holder.Acquire(c.Context())
@@ -61,25 +64,24 @@ func (c *canceller) round() time.Duration {
 		}
 	})
 	c.queued(1)
-	got := make(chan time.Time, 1)
+	got := make(chan relock.Hold, 1)
 	go func() {
 		hold, err := c.stays.Acquire(c.Context())
-		at := time.Now()
-		defer func() { got <- at }()
-		if err == nil {
-			err = hold.Unlock(c.Context())
-		}
 		if err != nil {
 			c.Errorf("the one that stays: %v", err)
 		}
+		got <- hold
 	}()
 	c.queued(2)
 	moment := time.Duration(c.random.Int64N(int64(2*time.Millisecond))) - time.Millisecond
 	time.AfterFunc(moment+time.Millisecond, cancel)
 	time.Sleep(time.Millisecond)
-	start := time.Now()
+	watch := testkit.NewStopwatch(c)
 	require.NoError(c, hold.Unlock(c.Context()))
-	took := (<-got).Sub(start)
+	stays := <-got
+	took := watch.Net()
+	require.NotNil(c, stays)
+	require.NoError(c, stays.Unlock(c.Context()))
 	leaver.Wait()
 	cancel()
 	return took
@@ -109,12 +111,9 @@ func TestGivingUpAtTheUnlock(t *testing.T) {
 // empty waits until nothing is left of the lock and its queue.
 func (c *canceller) empty() {
 	c.Helper()
-	for limit := time.Now().Add(2 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	locktest.EventuallyWithin(c, 2*time.Second, func() bool {
 		keys, err := redis.Strings(c.conn.Do("KEYS", "*"))
 		require.NoError(c, err)
-		if len(keys) == 0 {
-			return
-		}
-		require.True(c, time.Now().Before(limit), "left: %q", keys)
-	}
+		return len(keys) == 0
+	}, "keys are left")
 }

@@ -2,6 +2,7 @@ package proof
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // downAfter is when a master counts as down. A machine that stalls must not
@@ -50,19 +52,26 @@ func failures() map[string]failure {
 // Masters fail under load, and are replaced. Every waiter gets its turn at the
 // new master. With WithReplicas no two holds are valid together. The first
 // grant comes soon after the new master is named, and has a replica. How soon
-// is a figure of a run alone: beside other tests, all else takes longer, too.
+// is a figure of a run alone: beside other tests, what the machine may have
+// added to a failover does not count.
 func TestHandOffsWhileMastersDie(t *testing.T) {
 	t.Parallel()
 	together(t, failures(), func(t *testing.T, f failure) {
 		set, newClient, locks := f.set(t)
 		l := locktest.NewFailoverLoad(t, set, locks, newClient, relock.WithReplicas(1, 500*time.Millisecond))
-		for range pick(20, 2) {
+		var copied, named []time.Duration // from then to the first grant, net
+		for i := range pick(20, 2) {
+			start, watch := time.Now(), testkit.NewStopwatch(t)
 			l.FailOver(f.end)
+			added := time.Since(start) - watch.Net()
+			copied, named = append(copied, l.AfterCopy[i]-added), append(named, l.AfterNamed[i]-added)
 		}
 		l.Stop()
 		l.RequireNoOverlap()
-		require.Less(t, l.AfterCopy[pick(18, 0)], pick(300*time.Millisecond, time.Second))
-		require.Less(t, l.AfterNamed[pick(10, 0)], pick(300*time.Millisecond, time.Second))
+		slices.Sort(copied)
+		slices.Sort(named)
+		require.Less(t, copied[pick(18, 0)], pick(300*time.Millisecond, time.Second))
+		require.Less(t, named[pick(10, 0)], pick(300*time.Millisecond, time.Second))
 	})
 }
 
@@ -84,7 +93,7 @@ func TestMasterThatHangs(t *testing.T) {
 	c, err := relock.NewClientSentinel(redistest.SentinelName, s.Addresses(), "", relock.WithCommandTimeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	h, err := relock.NewRedisLock("kept", c, relock.WithReplicas(2, time.Second)).Acquire(t.Context())
+	h, err := relock.NewRedisLock("kept", c, relock.WithReplicas(2, 5*time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
 	first := s.Agreed(t)
 	first.Pause(t)
@@ -96,9 +105,9 @@ func TestMasterThatHangs(t *testing.T) {
 		got <- err
 	}()
 	s.AwaitSuccessor(t, first)
-	start := time.Now()
+	watch := testkit.NewStopwatch(t)
 	require.NoError(t, <-got)
-	require.Less(t, time.Since(start), 5*time.Second)
+	watch.Within(5 * time.Second)
 	require.NoError(t, h.Err())
 	require.NoError(t, h.Unlock(t.Context()))
 }

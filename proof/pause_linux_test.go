@@ -89,7 +89,7 @@ func TestStoppedHolder(t *testing.T) {
 	for _, kind := range kindsOfLocks {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			b := newPauseBench(t, time.Second)
+			b := newPauseBench(t, 2*time.Second)
 			child := b.spawn(kind, "k", "once")
 			child.Send("acquire")
 			first := section{process: 1, from: child.Next("acquire", patience).Int(2), tried: true, done: true}
@@ -165,7 +165,8 @@ func (b *pauseBench) renewAgain(words []string, lease time.Duration) any {
 }
 
 // requireSoon checks that the hold ended within 50 ms after its process
-// continued. If its timers were later, the hold may be late by as much.
+// continued, and three times the lateness of its timers. They measure that in
+// the process itself.
 func (b *pauseBench) requireSoon(lost faults.Event, continued int64, events []faults.Event) {
 	b.Helper()
 	require.Equal(b, "true", lost.Values[1], "the reason is ErrLockLost")
@@ -177,7 +178,7 @@ func (b *pauseBench) requireSoon(lost faults.Event, continued int64, events []fa
 	}
 	took := lost.Int(0) - continued
 	b.Logf("lost %s after it went on; other timers of the process fired up to %s late", millis(took), millis(slack))
-	require.LessOrEqual(b, took, int64(50*time.Millisecond)+slack)
+	require.LessOrEqual(b, took, int64(50*time.Millisecond)+min(3*slack, int64(2*time.Second)))
 }
 
 // requireHarmless checks the requests of the process since then. None can

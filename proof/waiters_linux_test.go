@@ -22,8 +22,6 @@ const (
 	// waitPeriod is the time between two of its heartbeats.
 	claimLease = 1250 * time.Millisecond
 	waitPeriod = time.Second
-	// slack is what a loaded machine may add.
-	slack = 4 * time.Second
 )
 
 // waitBench is a lock for which processes wait.
@@ -176,5 +174,5 @@ func (b *waitBench) afterCrash() time.Duration {
 	if b.mode == unfairMode {
 		return claimLease / 2
 	}
-	return waitPeriod + claimLease + slack
+	return waitPeriod + claimLease
 }
