@@ -51,7 +51,11 @@ func redOn(t testing.TB, n int, opts ...relock.ClientOption) *locktest.RedBench 
 	for _, s := range nodes[:n] {
 		locktest.AwaitUp(t, s)
 	}
-	return locktest.NewRedBench(t, nodes[:n:n], opts...)
+	b := locktest.NewRedBench(t, nodes[:n:n], opts...)
+	for _, c := range b.Clients { // connects, for which a round of a lock has little time
+		require.NoError(t, c.Ping(t.Context()))
+	}
+	return b
 }
 
 // userOf returns the name of a user of this test only.
@@ -78,6 +82,14 @@ func asUser(b *locktest.RedBench, rules ...any) (clients []*relock.Client) {
 func awaitMembers(t testing.TB, h relock.Hold, n int) {
 	t.Helper()
 	testkit.Eventually(t, testkit.Patience, func() bool { return len(locktest.MembersOf(h)) == n }, "all nodes grant it")
+}
+
+// patient returns a RedLock with a longer lease, which waits longer for its
+// nodes.
+func patient(name string, clients []*relock.Client, opts ...relock.LockOption) *relock.RedLock {
+	l := relock.NewRedLock(name, clients, append([]relock.LockOption{relock.WithMaxLease(locktest.FaultLease), relock.WithWatchdog(locktest.FaultLease)}, opts...)...)
+	locktest.Target(l).Settings.MaxLease = locktest.RedLease // the servers are new, and remember all
+	return l
 }
 
 // awaitRenewed waits until a quorum of a hold was renewed. The requests that

@@ -202,7 +202,7 @@ func returnsWhatItKeeps(t *testing.T, s *redistest.Server, leaves, apart bool) {
 // of both that keeps the one and waits for the other. Both get through.
 func TestMultiLockBesideAHolderThatWaits(t *testing.T) {
 	b := newBench(t)
-	k := newKeepBench(t.Context(), b)
+	k := newKeepBench(t.Context(), b, relock.WithExpiry(2*keepLease))
 	k.awaitKept()
 	h := b.hold("a")
 	require.NoError(t, k.held.Err(), "it has held this one all the time")

@@ -1,6 +1,8 @@
 package acquire_test
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -182,10 +184,13 @@ func handOffInEachMode(b *privilegeBench, app, _ []*relock.Client) error {
 			return err
 		}
 	}
-	for end := time.Now().Add(patience); b.servers[0].Do(b, "DBSIZE") != int64(0); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
+	watch, start := testkit.NewStopwatch(b), time.Now()
+	for b.servers[0].Do(b, "DBSIZE") != int64(0) {
+		took := time.Since(start)
+		if watch.Judge(took, time.Second) != nil || took > testkit.Patience {
 			return fmt.Errorf("left: %s", b.servers[0].Do(b, "KEYS", "*"))
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
 	return nil
 }
@@ -209,8 +214,12 @@ func (b *privilegeBench) handOff(m locktest.QueueMode, holder, waiter, other *re
 		}
 		return next.Unlock(b.Context())
 	})
-	err = m.Lock(other, relock.WithBlockTimeout(500*time.Millisecond), relock.WithWatchdog(600*time.Millisecond)).Lock(b.Context()) // a poll every 200ms
-	if errors.Is(err, relock.ErrLockAcquiredByOthers) {
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	left := testkit.Async(b, func() error { return m.Lock(other, relock.WithBlockTimeout(patience)).Lock(ctx) })
+	b.awaitPoll(other, left)
+	cancel()
+	if err = testkit.ResultWithin(b, left, testkit.Patience); errors.Is(err, relock.ErrLockAcquiredByOthers) {
 		err = nil
 	}
 	key, s := locktest.KeyOf(waiter, locktest.QueueKey), b.servers[0]
@@ -223,6 +232,17 @@ func (b *privilegeBench) handOff(m locktest.QueueMode, holder, waiter, other *re
 	err = errors.Join(err, h.Unlock(b.Context()))
 	err = errors.Join(err, testkit.ResultWithin(b, granted, testkit.Patience))
 	return errors.Join(err, testkit.ResultWithin(b, ended, testkit.Patience))
+}
+
+// awaitPoll waits until the client has polled for a call, or cannot.
+func (b *privilegeBench) awaitPoll(c *relock.Client, call <-chan error) {
+	b.Helper()
+	var first string
+	testkit.Eventually(b, testkit.Patience, func() bool {
+		beat, _ := redis.String(b.servers[0].Do(b, "HGET", locktest.KeyOf(c, locktest.QueueKey)+":b", locktest.Engine(c).Identity.ID), nil)
+		first = cmp.Or(first, beat)
+		return beat != first || len(call) > 0 || b.log.String() != ""
+	}, "polls")
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -252,9 +272,7 @@ var (
 )
 
 func redOf(c []*relock.Client, opts ...relock.LockOption) []locktest.AnyLock {
-	l := relock.NewRedLock("q", c, append(opts, relock.WithMaxLease(locktest.FaultLease), relock.WithWatchdog(locktest.FaultLease))...)
-	locktest.Target(l).Settings.MaxLease = locktest.RedLease // the servers are new, and remember all
-	return []locktest.AnyLock{l}
+	return []locktest.AnyLock{patient("q", c, opts...)}
 }
 
 // takeAll acquires each lock, extends its lease and releases it.

@@ -24,14 +24,14 @@ func TestRedLockWithAMinorityAway(t *testing.T) {
 	b.Connect(l)
 	b.Proxies[0].Refuse()
 	b.Proxies[3].Stall()
-	fastest := time.Hour
-	for i := 0; i < 50 && fastest >= 90*time.Millisecond; i++ { // a busy machine may hold many of them up; one that waits for the silent node is never as quick
+	var took []time.Duration
+	for range 5 {
 		watch := testkit.NewStopwatch(t)
 		h := acquireWithQuorum(t, l)
-		fastest = min(fastest, watch.Net())
+		took = append(took, watch.Net())
 		require.NoError(t, h.Unlock(t.Context()))
 	}
-	require.Less(t, fastest, 90*time.Millisecond)
+	require.Less(t, locktest.Median(took), 90*time.Millisecond)
 	h := acquireWithQuorum(t, l)
 	renewGroup(t, h)
 	require.NoError(t, h.Err(), "a quorum is renewed")
@@ -53,13 +53,9 @@ func TestRedLockSharedNodesBesideASilentOne(t *testing.T) {
 	b.StoreHolds(time.Minute, "", "another", "")
 	b.Proxies[2].Stall()
 	limit := locktest.Target(l).Settings.Lease / 10
-	fastest := time.Hour
-	for i := 0; i < 5 && fastest >= limit; i++ { // a busy machine may hold some of them up
-		watch := testkit.NewStopwatch(t)
-		require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
-		fastest = min(fastest, watch.Net())
-	}
-	require.Less(t, fastest, limit)
+	watch := testkit.NewStopwatch(t)
+	require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+	watch.Within(limit)
 	b.RequireHeldBy(1)
 	b.Proxies[2].Resume()
 	b.Servers[1].Do(t, "DEL", b.Prefix+"{k}")
@@ -165,7 +161,7 @@ func TestRedLockValidity(t *testing.T) {
 
 // Extend and Unlock report that too few nodes have replied.
 func TestRedLockWithoutAQuorumAfterwards(t *testing.T) {
-	b := newRed(t, 3, relock.WithCommandTimeout(locktest.AnswerLimit))
+	b := newRed(t, 3, relock.WithCommandTimeout(2*time.Second))
 	h := locktest.Take(t, b.Patient().Acquire)
 	b.Proxies[0].Stall()
 	b.Proxies[1].Stall()
@@ -190,7 +186,7 @@ func TestRedLockExtendBesideALostMember(t *testing.T) {
 		"lost":   func(b *locktest.RedBench) { b.Servers[2].Do(b, "DEL", b.Prefix+"{k}") },
 		"closed": func(b *locktest.RedBench) { require.NoError(b, b.Clients[2].Close()) },
 	}, func(t *testing.T, _ string, lose func(*locktest.RedBench)) {
-		b := redOn(t, 3, relock.WithCommandTimeout(locktest.RedLease/4))
+		b := redOn(t, 3, relock.WithCommandTimeout(2*time.Second))
 		h := locktest.Take(t, b.Patient().Acquire)
 		awaitMembers(t, h, 3)
 		lose(b)
@@ -243,25 +239,22 @@ func TestRedLockNodesThatRefuse(t *testing.T) {
 	b := newRed(t, 3)
 	clients := asUser(b)
 	permit(b, 0, "-info")
-	require.NoError(t, b.Lock(clients).Do(t.Context(), locktest.Nothing), "without one node")
+	require.NoError(t, patient("k", clients).Do(t.Context(), locktest.Nothing), "without one node")
 	b.Proxies[1].Refuse()
-	err := b.Lock(clients).Lock(t.Context())
+	err := patient("k", clients).Lock(t.Context())
 	require.ErrorIs(t, err, relock.ErrQuorum)
 	require.True(t, relock.IsRetryableErr(err), "%v", err)
 	require.ErrorContains(t, err, "node 0: ")
 	b.Proxies[1].Accept()
 	permit(b, 1, "-info")
-	watch := testkit.NewStopwatch(t)
-	err = b.Lock(clients, relock.WithBlock()).Lock(t.Context())
-	watch.Within(locktest.RedLease)
+	err = locktest.RequireAtOnce(t, patient("k", clients, relock.WithBlock()).Lock)
 	locktest.RequireIs(t, err, relock.ErrQuorum, relock.ErrDenied)
-	require.False(t, relock.IsRetryableErr(err))
 	b.RequireFree(time.Second)
 
 	for _, s := range b.Servers[:2] {
 		s.Do(t, "SET", b.Prefix+"{k}", "something else")
 	}
-	locktest.RequireIs(t, b.Lock(b.Clients, relock.WithBlock()).Lock(t.Context()), relock.ErrKeyConflict, relock.ErrQuorum)
+	locktest.RequireIs(t, b.Patient(relock.WithBlock()).Lock(t.Context()), relock.ErrKeyConflict, relock.ErrQuorum)
 }
 
 // A node that was just started is not counted: it may have forgotten a lock.

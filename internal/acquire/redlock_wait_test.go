@@ -121,7 +121,7 @@ func routed(b *locktest.RedBench) (all []*relock.Client) {
 // whatever its poll interval is.
 func TestRedLockWaiterIsIdle(t *testing.T) {
 	b := newRed(t, 3)
-	h := locktest.Take(t, b.Lock(b.Others()).Acquire)
+	h := locktest.Take(t, patient("k", b.Others()).Acquire)
 	w := b.Wait(t.Context(), b.Clients, relock.WithPollInterval(10*time.Millisecond))
 	b.AwaitListed(1, b.Clients)
 	asked := func() int { return b.Proxies[0].Count(faults.Script(script.RedLockAcquire.SHA)) }
@@ -224,21 +224,21 @@ func TestRedLockRoundsThatFail(t *testing.T) {
 	b.StoreHolds(60*time.Second, "theirs", "theirs", "")
 	waiters := b.Prefix + "{k}" + script.WaitersSuffix
 	b.Servers[2].Do(t, "ZADD", waiters, 1, "gone:1:q")
-	for n, opts := range [][]relock.LockOption{nil, {relock.WithMinHold(locktest.RedLease * 9 / 10)}} {
-		require.ErrorIs(t, b.Lock(b.Clients, opts...).Lock(t.Context()), relock.ErrLockAcquiredByOthers)
+	for n, opts := range [][]relock.LockOption{nil, {relock.WithMinHold(locktest.FaultLease * 9 / 10)}} {
+		require.ErrorIs(t, b.Patient(opts...).Lock(t.Context()), relock.ErrLockAcquiredByOthers)
 		require.True(t, b.Proxies[2].Await(faults.Script(script.Release.SHA), n+1, testkit.Patience))
 		locktest.EventuallyWithin(t, locktest.RedLease/2, func() bool { return b.HeldNodes() == 2 }, "kept for nobody")
 		require.Equal(t, []string{"gone:1:q"}, b.ListedWaits(2))
 	}
 	b.Servers[2].Do(t, "DEL", waiters)
-	w := b.Wait(t.Context(), b.Clients, relock.WithBlockTimeout(locktest.RedPoll), relock.WithPollInterval(locktest.RedPoll/8))
+	w := b.Wait(t.Context(), b.Clients, relock.WithBlockTimeout(3*locktest.RedPoll), relock.WithPollInterval(locktest.RedPoll/8))
 	require.ErrorIs(t, w.End(), relock.ErrLockAcquiredByOthers)
 	b.RequireNoListedWaits(b.Clients)
 
 	for _, s := range b.Servers {
 		s.Do(t, "DEL", b.Prefix+"{k}")
 	}
-	h := locktest.Take(t, b.Lock(b.Clients, relock.WithMinHold(locktest.RedLease/2)).Acquire)
+	h := locktest.Take(t, b.Patient(relock.WithMinHold(locktest.FaultLease/2)).Acquire)
 	require.NoError(t, h.Unlock(t.Context()))
 	require.GreaterOrEqual(t, b.HeldNodes(), 2, "what was held is kept")
 }
@@ -247,8 +247,9 @@ func TestRedLockRoundsThatFail(t *testing.T) {
 // another's place: what it releases wakes the next one.
 func TestRedLockCallThatLeavesWhileItAsks(t *testing.T) {
 	b := newRed(t, 3)
+	gone := make(chan struct{})
 	for _, p := range b.Proxies[1:] {
-		p.On(faults.Script(script.RedLockAcquire.SHA), 1, faults.Delay(time.Second))
+		p.On(faults.Script(script.RedLockAcquire.SHA), 1, faults.DelayUntil(gone))
 	}
 	for _, s := range b.Servers {
 		s.Do(t, "ZADD", b.Prefix+"{k}"+script.WaitersSuffix, 1, "gone:1:q")
@@ -261,6 +262,7 @@ func TestRedLockCallThatLeavesWhileItAsks(t *testing.T) {
 	}
 	cancel()
 	require.ErrorIs(t, testkit.ResultWithin(t, result, testkit.Patience), context.Canceled)
+	close(gone)
 	b.RequireNoListedWaits(b.Clients)
 	b.RequireFree(5 * time.Second)
 }
@@ -282,14 +284,14 @@ func TestRedLockWaitsWithFewPermissions(t *testing.T) {
 			rules = []any{"resetkeys", "~" + b.Prefix + "{k}"}
 		}
 		less := asUser(b, rules...)
-		last := locktest.Take(t, b.Lock(b.Clients).Acquire)
+		last := locktest.Take(t, b.Patient().Acquire)
 		var took []time.Duration
 		for range 3 {
-			w := b.Wait(t.Context(), less, often)
+			w := b.WaitPatiently(t.Context(), less, often)
 			awaitAsked(b, 2)
 			next, d := b.Granted(w, last)
 			took = append(took, d)
-			w = b.Wait(t.Context(), b.Clients, often)
+			w = b.WaitPatiently(t.Context(), b.Clients, often)
 			b.AwaitListed(1, b.Clients)
 			last, _ = b.Granted(w, next)
 		}
@@ -304,7 +306,7 @@ func TestRedLockWaiterWithoutSubscription(t *testing.T) {
 	b := newRed(t, 3)
 	waiters := asUser(b)
 	require.Less(t, handOff(b, func() *locktest.Waiting {
-		w := b.Wait(t.Context(), waiters, often)
+		w := b.WaitPatiently(t.Context(), waiters, often)
 		for node, s := range b.Servers {
 			permit(b, node, "-subscribe")
 			s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub", "USER", userOf(b))
