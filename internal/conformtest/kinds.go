@@ -13,7 +13,7 @@ import (
 
 // Lease is short, since tests wait for its end, and long enough for a machine
 // that stands still for a moment.
-const Lease = 2 * time.Second
+const Lease = 4 * time.Second
 
 // KindOfLock is a kind of lock behind the interface that the suite knows.
 type KindOfLock func(key string) Lock

@@ -3,6 +3,7 @@ package conform
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -60,12 +61,20 @@ func Run(t *testing.T, b Backend) {
 			continue
 		}
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel() // they usually wait
+			t.Parallel()
+			if !tt.waits {
+				busy <- struct{}{}
+				defer func() { <-busy }()
+			}
 			s := &suite{T: t, Backend: b}
 			tt.run(s)
 		})
 	}
 }
+
+// busy has room for the tests that run side by side and seldom wait. More would
+// take the processors from each other, and their calls would time out.
+var busy = make(chan struct{}, 3*runtime.GOMAXPROCS(0))
 
 // suite is one test of one backend.
 type suite struct {

@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if cores := runtime.GOMAXPROCS(0); flag.Lookup("test.parallel").Value.String() == strconv.Itoa(cores) {
-		_ = flag.Set("test.parallel", strconv.Itoa(8*cores))
+		_ = flag.Set("test.parallel", strconv.Itoa(16*cores))
 	}
 	redistest.OverlapMore()
 	goleak.VerifyTestMain(m)
