@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 // A server clock that jumps forward makes the server forget locks, see
@@ -21,7 +23,7 @@ const clockJump = 120 * time.Second
 // clock.
 func TestServerClockBackKeepsTheLocksOfTheDead(t *testing.T) {
 	t.Parallel()
-	const lease = 10 * time.Second
+	const lease, wait = 10 * time.Second, time.Second // enough for an answer
 	s, clock := redistest.StartWithClock(t)
 	for _, kind := range serverKinds {
 		dead := clientOf(t, s)
@@ -32,14 +34,14 @@ func TestServerClockBackKeepsTheLocksOfTheDead(t *testing.T) {
 	c := clientOf(t, s)
 	for _, kind := range serverKinds {
 		require.Greater(t, keyLeft(t, s, kind.name), clockJump)
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		watch := testkit.NewStopwatch(t)
 		_, err := kind.lock(kind.name, c, relock.WithBlock(), relock.WithPollInterval(10*time.Millisecond)).Acquire(ctx)
-		took := time.Since(start)
+		watch.Within(wait+900*time.Millisecond, "the end of a wait has nothing to do with the server's clock")
+		watch.Net() // stops it
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
-		require.Less(t, took, time.Second, "the end of a wait has nothing to do with the server's clock")
 	}
 	clock.Advance(t, clockJump+lease+time.Second)
 	for _, kind := range serverKinds {
@@ -54,7 +56,7 @@ func TestServerClockBackKeepsTheLocksOfTheDead(t *testing.T) {
 // lease left have extended nothing.
 func TestServerClockBackLeavesTheHolderAlone(t *testing.T) {
 	t.Parallel()
-	const lease = 2 * time.Second
+	const lease = 5 * time.Second // a machine that stalls must not cost a hold
 	s, clock := redistest.StartWithClock(t)
 	c := clientOf(t, s)
 	var holds []relock.Hold
@@ -64,7 +66,7 @@ func TestServerClockBackLeavesTheHolderAlone(t *testing.T) {
 	granted := time.Now()
 	clock.Advance(t, -clockJump)
 	for time.Since(granted) <= lease {
-		requireRenewed(t, lease, holds...)
+		requireRenewed(t, testkit.Patience, holds...)
 		for _, h := range holds {
 			require.NoError(t, h.Err())
 			require.Less(t, time.Until(h.ValidUntil()), lease, "the validity does not follow the server's clock")
@@ -74,6 +76,7 @@ func TestServerClockBackLeavesTheHolderAlone(t *testing.T) {
 	clock.Advance(t, clockJump)
 	for _, h := range holds {
 		until := h.ValidUntil()
+		locktest.LeaseOf(h).RenewNow()
 		requireLost(t, h)
 		t.Logf("%s: found lost %v before its valid until", h.Key(), time.Until(until).Round(time.Millisecond))
 		require.False(t, keyThere(t, s, h.Key()))

@@ -19,6 +19,7 @@ type grantOnItsWay struct {
 	taken      bool // the lock is another's when the process goes on
 	key        string
 	child      *faults.Child
+	stopped    chan struct{} // closed then: the answer may come
 	answered   <-chan struct{}
 	early      bool // the answer, or the end of the call, came before the stop: nothing is shown
 	continued  int64
@@ -31,7 +32,7 @@ type grantOnItsWay struct {
 // later, when it is free.
 func TestStoppedWhileTheGrantIsOnItsWay(t *testing.T) {
 	t.Parallel()
-	b := newPauseBench(t, 1500*time.Millisecond)
+	b := newPauseBench(t, 3*time.Second)
 	var grants []*grantOnItsWay
 	for _, kind := range kindsOfLocks {
 		for _, mode := range []string{"once", "blocking"} {
@@ -52,7 +53,7 @@ func TestStoppedWhileTheGrantIsOnItsWay(t *testing.T) {
 	shown := 0
 	for _, g := range grants {
 		if g.early {
-			b.Logf("%s: this machine is too slow to stop a process within %v", g.key, b.lease/4)
+			b.Logf("%s: this machine is too slow to stop a process within %v", g.key, b.lease/3)
 		} else {
 			g.judge(b)
 			shown++
@@ -66,11 +67,13 @@ func TestStoppedWhileTheGrantIsOnItsWay(t *testing.T) {
 // keeps the answer.
 func (g *grantOnItsWay) begin(b *pauseBench) {
 	b.Helper()
-	g.answered = b.proxy.On(ofKey(g.key), 1, faults.Delay(b.lease/4))
+	g.stopped = make(chan struct{})
+	g.answered = b.proxy.On(ofKey(g.key), 1, faults.DelayUntil(g.stopped))
 	g.child = b.spawn(g.kind, g.key, g.mode)
 	g.child.Send("acquire")
 	b.await(g.key, true)
 	g.child.Stop()
+	close(g.stopped)
 }
 
 // goOn continues the process, with the lock in another's hand or free.

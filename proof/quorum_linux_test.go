@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -165,9 +164,10 @@ func TestRedLockWithFaultsOnTwoNodes(t *testing.T) {
 	const contenders = 3
 	nodes := newNodes(t, contenders, quorumUp)
 	w := &witness{holds: make([]relock.Hold, contenders)}
-	ctx, cancel := context.WithTimeout(t.Context(), pick(90*time.Second, 8*time.Second))
-	defer cancel()
 	var group sync.WaitGroup
+	defer group.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	var all [][]*relock.Client
 	for n := range contenders {
 		clients := newContender(t, nodes, n)
@@ -187,10 +187,12 @@ func TestRedLockWithFaultsOnTwoNodes(t *testing.T) {
 			}
 		})
 	}
+	time.Sleep(pick(90*time.Second, 8*time.Second))
+	testkit.Eventually(t, patience, func() bool { return w.grants.Load() >= 5 }, "the lock does not go round")
+	cancel()
 	group.Wait()
 	t.Logf("%d grants", w.grants.Load())
 	require.Zero(t, w.doubles, "two holds were valid at the same time")
-	require.GreaterOrEqual(t, w.grants.Load(), int64(5), "the lock did not go round")
 
 	for _, n := range nodes[:3] {
 		n.server.Kill(t)
@@ -212,8 +214,11 @@ func TestRedLockWithFaultsOnTwoNodes(t *testing.T) {
 // one.
 func TestRedLockRestartGuard(t *testing.T) {
 	t.Parallel()
-	const lease = 6 * time.Second
 	together(t, map[string]bool{"guarded": true, "positive control": false}, func(t *testing.T, guarded bool) {
+		lease := 6 * time.Second
+		if !guarded {
+			lease *= 10 // the other one must be sooner, on a slow machine too
+		}
 		nodes := newNodes(t, 2, int(lease/time.Second)+1)
 		holder, other := newContender(t, nodes, 0), newContender(t, nodes, 1)
 		for _, n := range nodes[3:] {
@@ -242,6 +247,38 @@ func TestRedLockRestartGuard(t *testing.T) {
 	})
 }
 
+// pace is how often something happens.
+type pace struct {
+	watch   *testkit.Stopwatch
+	mu      sync.Mutex
+	times   int
+	last    time.Time
+	longest time.Duration // between two of them
+}
+
+func newPace(t testing.TB) *pace { return &pace{watch: testkit.NewStopwatch(t), last: time.Now()} }
+
+func (p *pace) note() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.times++
+	p.longest = max(p.longest, time.Since(p.last))
+	p.last = time.Now()
+}
+
+func (p *pace) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Sprintf("%d times, at most %v between", p.times, p.longest)
+}
+
+// require checks that it has happened often enough.
+func (p *pace) require(promise time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watch.Check(max(p.longest, time.Since(p.last)), promise, "no progress")
+}
+
 // Twenty clients that lock random 3 of 6 keys, or one of them, make progress in
 // each second. No two hold a key together, and no key is left.
 func TestMultiLockProgress(t *testing.T) {
@@ -259,9 +296,8 @@ func multiLocksProgress(t *testing.T, apart bool) {
 	limit := pick(30*time.Second, 4*time.Second)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	seconds := map[int][]atomic.Int64{1: make([]atomic.Int64, limit/time.Second+1), 3: make([]atomic.Int64, limit/time.Second+1)} // by the number of keys
+	paces := map[int]*pace{1: newPace(t), 3: newPace(t)} // by the number of keys
 	var inside [6]atomic.Int32
-	start := time.Now()
 	var group sync.WaitGroup
 	for range 20 {
 		client := newParentClient(t, s)
@@ -284,7 +320,7 @@ func multiLocksProgress(t *testing.T, apart bool) {
 					for _, n := range chosen {
 						inside[n].Add(-1)
 					}
-					seconds[len(chosen)][int(time.Since(start)/time.Second)].Add(1)
+					paces[len(chosen)].note()
 					return nil
 				})
 				if err != nil && ctx.Err() == nil {
@@ -295,16 +331,12 @@ func multiLocksProgress(t *testing.T, apart bool) {
 		})
 	}
 	group.Wait()
-	for keys, each := range seconds {
-		var counts []int64
-		for n := range each[:limit/time.Second] {
-			counts = append(counts, each[n].Load())
-		}
-		t.Logf("%d keys in each second: %v", keys, counts)
-		require.Positive(t, slices.Min(counts), "no progress in a second")
+	for keys, p := range paces {
+		t.Logf("%d keys: %v", keys, p)
+		p.require(time.Second)
 	}
 	for n := range inside {
-		serverUntil(t, patience, func() bool {
+		testkit.Eventually(t, patience, func() bool {
 			key := keyInRedis(fmt.Sprint("multi:", n))
 			return s.Do(t, "EXISTS", key, key+":q") == int64(0)
 		}, "nothing is left")
@@ -319,7 +351,7 @@ func namesOf(keys []int) (all []string) {
 }
 
 // A MultiLock gets in beside two goroutines for each of its keys, which lock
-// them without a pause and hold them for 5 ms; at full length in each second.
+// them without a pause and hold them for 5 ms.
 func TestMultiLockGetsInEachSecond(t *testing.T) {
 	for _, keys := range []int{2, 5} {
 		t.Run(fmt.Sprint(keys, " keys"), func(t *testing.T) {
@@ -342,8 +374,7 @@ func TestMultiLockGetsInEachSecond(t *testing.T) {
 				}
 			}
 			names := namesOf(rand.Perm(keys))
-			singles, start := newParentClient(t, s), time.Now()
-			seconds := make([]atomic.Int64, limit/time.Second+1)
+			singles, p := newParentClient(t, s), newPace(t)
 			var single atomic.Int64
 			var group sync.WaitGroup
 			for _, name := range names {
@@ -352,15 +383,10 @@ func TestMultiLockGetsInEachSecond(t *testing.T) {
 				}
 			}
 			multi := relock.NewMultiLock(names, newParentClient(t, s), relock.WithBlock())
-			group.Go(func() { work(multi, func() { seconds[int(time.Since(start)/time.Second)].Add(1) }) })
+			group.Go(func() { work(multi, p.note) })
 			group.Wait()
-			var counts []int64
-			for n := range seconds[:limit/time.Second] {
-				counts = append(counts, seconds[n].Load())
-			}
-			t.Logf("in each second: %v; single keys: %d", counts, single.Load())
-			require.Positive(t, slices.Max(counts), "it does not get in")
-			require.Positive(t, max(slices.Min(counts), pick(int64(0), 1)), "it does not get in for a second")
+			t.Logf("%v; single keys: %d", p, single.Load())
+			p.require(time.Second)
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/testkit"
 )
 
 const serverPrefix = "server:"
@@ -44,9 +45,9 @@ func (k serverKind) hold(t testing.TB, c *relock.Client, opts ...relock.LockOpti
 	return h
 }
 
-func serverClient(t testing.TB, network, address string) *relock.Client {
+func serverClient(t testing.TB, network, address string, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
-	c, err := relock.NewClient(network, address, "", relock.WithKeyPrefix(serverPrefix))
+	c, err := relock.NewClient(network, address, "", append(opts, relock.WithKeyPrefix(serverPrefix))...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
@@ -79,25 +80,12 @@ func content(t testing.TB, s *redistest.Server, key string) string {
 	return s.Content(t, serverKey(key))
 }
 
-// serverUntil waits for what another process or a timer does.
-func serverUntil(t testing.TB, limit time.Duration, ok func() bool, what string) {
-	t.Helper()
-	for end := time.Now().Add(limit); !ok(); time.Sleep(2 * time.Millisecond) {
-		require.True(t, time.Now().Before(end), "not within %v: %s", limit, what)
-	}
-}
-
 // requireLost waits until the hold is found lost, which happens at its valid
 // until at the latest.
 func requireLost(t testing.TB, h relock.Hold) {
 	t.Helper()
-	const slack = 10 * time.Second // for a busy machine; the exact time is not tested here
-	select {
-	case <-h.Context().Done():
-	case <-time.After(max(0, time.Until(h.ValidUntil())) + slack):
-		require.FailNow(t, "the loss was not found", h.Key())
-	}
-	require.ErrorIs(t, context.Cause(h.Context()), relock.ErrLockLost)
+	limit := max(0, time.Until(h.ValidUntil())) + testkit.Patience // the exact time is not tested here
+	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), limit), relock.ErrLockLost, h.Key())
 	require.ErrorIs(t, h.Err(), relock.ErrLockLost)
 	require.True(t, h.ValidUntil().IsZero())
 }
@@ -110,7 +98,7 @@ func requireRenewed(t testing.TB, limit time.Duration, holds ...relock.Hold) {
 		before = append(before, h.ValidUntil())
 	}
 	for i, h := range holds {
-		serverUntil(t, limit, func() bool { return h.ValidUntil().After(before[i]) }, h.Key()+" renewed")
+		testkit.Eventually(t, limit, func() bool { return h.ValidUntil().After(before[i]) }, h.Key()+" renewed")
 	}
 }
 

@@ -85,7 +85,7 @@ func TestClientsWithWrongClocks(t *testing.T) {
 // order, and keep it beyond a lease.
 func (b *waitBench) takeTurns(programs []faults.Program) {
 	b.Helper()
-	const lease = time.Second
+	const lease = 2 * time.Second
 	h := b.hold()
 	var children []*faults.Child
 	for _, p := range programs {
