@@ -163,11 +163,13 @@ func (c *cell) requireGone() {
 			c.RequireUntouched(before, after)
 		}
 	}
-	limit := testkit.Later(c.keep, time.Now()).Add(c.cleanWithin())
+	free, watch := testkit.Later(c.keep, time.Now()), testkit.NewStopwatch(c)
 	for c.requireKept() || c.held() != 0 {
-		require.True(c, time.Now().Before(limit), "the key is still there")
+		require.Less(c, time.Since(free), testkit.Patience, "the key is still there")
 		time.Sleep(max(time.Until(c.keep), 3*time.Millisecond)) // it is there until then, or was asked to go
 	}
+	watch.Check(time.Since(free), c.cleanWithin(), "the key was still there")
+	watch.Net() // stops it
 }
 
 // requireKept reports whether there is a key, and checks that it does not go
@@ -237,7 +239,7 @@ func (c *cell) takeAgain() {
 // with the fault may have granted the hold before a moment late.
 func (c *cell) takeWhole(client *relock.Client) relock.Hold {
 	lock := c.kind.lock(c, client, relock.WithExpiry(locktest.FaultLease))
-	for deadline := time.Now().Add(locktest.FaultPatience); ; {
+	for deadline := time.Now().Add(testkit.Patience); ; {
 		h, err := lock.TryAcquire(c.Context())
 		require.NoError(c, err)
 		for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {

@@ -53,7 +53,7 @@ func TestFailoverLosesOnlyWhatNoReplicaHas(t *testing.T) {
 		_, err := lock(c, relock.WithReplicas(1, 200*time.Millisecond)).Acquire(t.Context())
 		require.ErrorIs(t, err, relock.ErrReplicas, name)
 		require.True(t, relock.IsRetryableErr(err), name)
-		testkit.Eventually(t, 5*time.Second, func() bool {
+		testkit.Eventually(t, testkit.Patience, func() bool {
 			return r.Master.Do(t, "EXISTS", locktest.KeyOf(c, "k"), locktest.KeyOf(c, locktest.OtherKey)) == int64(0)
 		}, "is released")
 		kinds[c], lost[c] = lock, locktest.Take(t, lock(c).Acquire)
@@ -104,25 +104,28 @@ func TestHandOffWaitsForReplicas(t *testing.T) {
 	}
 }
 
+// replicaLease outlives a machine that stalls. A command has a third of it.
+const replicaLease = 4 * time.Second
+
 // A renewal that no replica has makes no hold valid for longer: it is lost when
 // the last confirmed lease ends.
 func TestRenewalNeedsReplicas(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewReplicated(t)
 	holds, others := map[string]relock.Hold{}, map[string]relock.Hold{}
-	lease := relock.WithWatchdog(2 * time.Second)
+	lease := relock.WithWatchdog(replicaLease)
 	for name, lock := range replicatedKinds() {
 		c := locktest.NewTestClient(t, r.Master)
-		holds[name] = locktest.Take(t, lock(c, lease, relock.WithReplicas(1, 500*time.Millisecond)).Acquire)
+		holds[name] = locktest.Take(t, lock(c, lease, relock.WithReplicas(1, time.Second)).Acquire)
 		others[name] = locktest.Take(t, relock.NewRedisLock("another", c, lease).Acquire)
 	}
-	time.Sleep(2500 * time.Millisecond)
 	for name, h := range holds {
+		locktest.Renew(t, h, testkit.Patience)
 		require.NoError(t, h.Err(), "%s: renewals are confirmed", name)
 	}
 	r.Disconnect()
 	for name, h := range holds {
-		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 6*time.Second), relock.ErrLockLost, name)
+		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost, name)
 		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost, name)
 		require.NoError(t, others[name].Err(), "%s: asks for no replica", name)
 		require.NoError(t, others[name].Unlock(t.Context()), name)
@@ -139,7 +142,7 @@ func TestReplicasOfTwoServers(t *testing.T) {
 		cut, well = well, cut
 	}
 	other := p.NameAt(well.Master)
-	opts := []relock.LockOption{relock.WithWatchdog(2 * time.Second), relock.WithReplicas(1, 500*time.Millisecond)}
+	opts := []relock.LockOption{relock.WithWatchdog(replicaLease), relock.WithReplicas(1, time.Second)}
 	lost, kept := map[string]relock.Hold{}, map[string]relock.Hold{}
 	var last *relock.Client
 	for name, lock := range replicatedKinds() {
@@ -148,12 +151,12 @@ func TestReplicasOfTwoServers(t *testing.T) {
 	}
 	cut.Disconnect()
 	for name, h := range lost {
-		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), 6*time.Second), relock.ErrLockLost, name)
+		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost, name)
 	}
 	_, err := relock.NewRedisLock(p.NameAt(cut.Master), last, opts...).Acquire(t.Context())
 	require.ErrorIs(t, err, relock.ErrReplicas)
 	for name, h := range kept {
-		locktest.AwaitRenewal(t, h, testkit.Patience)
+		locktest.Renew(t, h, testkit.Patience)
 		require.NoError(t, h.Unlock(t.Context()), name)
 	}
 }
@@ -167,7 +170,7 @@ func TestReplicasThatDoNotComeDelayNoOtherRenewal(t *testing.T) {
 	locktest.Replicate(t, second, r.Master)
 	c := locktest.NewTestClient(t, r.Master)
 	eventually := func(key string, lease time.Duration, replicas int, timeout time.Duration) (h relock.Hold) {
-		testkit.Eventually(t, 20*time.Second, func() (ok bool) {
+		testkit.Eventually(t, testkit.Patience, func() (ok bool) {
 			var err error
 			h, err = relock.NewRedisLock(key, c, relock.WithWatchdog(lease), relock.WithReplicas(replicas, timeout)).Acquire(t.Context())
 			return err == nil
@@ -222,14 +225,14 @@ func TestReplicasMayTakeLongerThanACommand(t *testing.T) {
 			r.Replica.Pause(t)
 			defer time.AfterFunc(1200*time.Millisecond, func() { r.Replica.Resume(t) }).Stop()
 			start := time.Now()
-			h := locktest.Take(t, relock.NewRedisLock("k", c, relock.WithWatchdog(10*time.Second), relock.WithReplicas(1, 2500*time.Millisecond)).Acquire)
+			h := locktest.Take(t, relock.NewRedisLock("k", c, relock.WithWatchdog(time.Minute), relock.WithReplicas(1, 15*time.Second)).Acquire)
 			require.Greater(t, time.Since(start), time.Second)
 			for n := range 2 {
 				r.Replica.Pause(t)
 				locktest.LeaseOf(h).RenewNow()
 				time.Sleep(1200 * time.Millisecond)
 				r.Replica.Resume(t)
-				testkit.Eventually(t, locktest.FaultPatience, func() bool { return len(w.Renewals()) > n }, "renewed")
+				testkit.Eventually(t, testkit.Patience, func() bool { return len(w.Renewals()) > n }, "renewed")
 			}
 			for _, e := range w.Renewals() {
 				require.NoError(t, e.Err)
@@ -266,9 +269,9 @@ func TestCallsOnAHoldWaitForReplicas(t *testing.T) {
 	require.NoError(t, rw.RLock(ctx))
 	r.Disconnect()
 
-	start := time.Now()
+	watch := testkit.NewStopwatch(t)
 	require.ErrorIs(t, many.Extend(ctx, time.Hour), relock.ErrReplicas)
-	require.Less(t, time.Since(start), 3*time.Second, "the first key that too few replicas have is the last one that is tried")
+	watch.Within(3*time.Second, "the first key that too few replicas have is the last one that is tried")
 	require.NoError(t, many.Err())
 	require.NoError(t, many.Unlock(ctx))
 

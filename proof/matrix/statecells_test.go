@@ -104,7 +104,7 @@ func newStateCell(t testing.TB, state trouble, s *redistest.Server, op stateOper
 	case lease == 0:
 		lease = longLease
 	case state.renews:
-		lease *= 3 // it goes on, whatever else the machine does
+		lease = longLease // it goes on, whatever else the machine does
 	}
 	c := &stateCell{TB: t, test: t, state: state, op: op, server: s}
 	c.client = locktest.NewTestClient(t, s, relock.WithCommandTimeout(4*locktest.AnswerLimit), relock.WithWatchdog(lease), c.log.Option())
@@ -139,7 +139,7 @@ func (c *stateCell) requireRefused(err error) {
 // told.
 func (c *stateCell) requireLevels() {
 	c.Helper()
-	testkit.Eventually(c, recovery, func() bool {
+	locktest.EventuallyWithin(c, recovery, func() bool {
 		if len(c.holds) == 0 || !c.op.reentrant {
 			return (locktest.PTTL(c, c.server, c.client, locktest.FaultKey) == scripttest.Absent) == (len(c.holds) == 0)
 		}
@@ -179,7 +179,7 @@ func duringWait(c *stateCell) {
 }
 
 func afterWait(c *stateCell) {
-	require.NoError(c, testkit.ResultWithin(c, c.waits, 5*time.Second))
+	require.NoError(c, testkit.ResultWithin(c, c.waits, testkit.Patience))
 	require.NoError(c, c.lock.Unlock(c.Context()))
 	c.requireLevels()
 }
@@ -188,10 +188,10 @@ func duringShortLease(c *stateCell) {
 	h := c.holds[0]
 	until := h.ValidUntil()
 	if c.state.renews {
-		locktest.AwaitRenewal(c, h, locktest.FaultPatience)
+		locktest.Renew(c, h, testkit.Patience)
 		return
 	}
-	require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), locktest.FaultPatience), relock.ErrLockLost)
+	require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), testkit.Patience), relock.ErrLockLost)
 	require.False(c, time.Now().Before(until), "lost while it was valid")
 	require.ErrorIs(c, h.Err(), relock.ErrLockLost)
 }
@@ -214,17 +214,17 @@ func duringLongLease(c *stateCell) {
 	c.until = h.ValidUntil()
 	h.Lease().RenewNow()
 	if c.state.renews {
-		testkit.Eventually(c, locktest.FaultPatience, func() bool { return h.ValidUntil().After(c.until) }, "it is renewed all the same")
+		testkit.Eventually(c, testkit.Patience, func() bool { return h.ValidUntil().After(c.until) }, "it is renewed all the same")
 		c.until = time.Time{}
 		return
 	}
-	testkit.Eventually(c, locktest.FaultPatience, func() bool { return strings.Contains(c.log.String(), "renewal failed") }, "it is tried")
+	testkit.Eventually(c, testkit.Patience, func() bool { return strings.Contains(c.log.String(), "renewal failed") }, "it is tried")
 	require.Contains(c, c.log.String(), c.state.code)
 	require.Equal(c, c.until, h.ValidUntil(), "a renewal that was refused counts")
 }
 
 func afterLongLease(c *stateCell) {
-	testkit.Eventually(c, recovery, func() bool { return c.holds[0].ValidUntil().After(c.until) }, "it is renewed again")
+	locktest.EventuallyWithin(c, recovery, func() bool { return c.holds[0].ValidUntil().After(c.until) }, "it is renewed again")
 	c.releaseAll()
 }
 
@@ -258,7 +258,7 @@ func duringRelease(c *stateCell) {
 // afterKeptRelease checks that a key is kept for its minimum hold, and no
 // longer.
 func afterKeptRelease(c *stateCell) {
-	testkit.Eventually(c, recovery, func() bool { return locktest.PTTL(c, c.server, c.client, locktest.FaultKey) <= minimumHold }, "released")
+	locktest.EventuallyWithin(c, recovery, func() bool { return locktest.PTTL(c, c.server, c.client, locktest.FaultKey) <= minimumHold }, "released")
 	locktest.RequireHeld(c, c.server, c.client, locktest.FaultKey)
 	require.ErrorIs(c, c.newLock().TryLock(c.Context()), relock.ErrLockAcquiredByOthers)
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
@@ -45,7 +44,7 @@ func troubles(t testing.TB) []trouble {
 			start: func(t testing.TB, s *redistest.Server) {
 				require.NoError(t, os.RemoveAll(dir))
 				s.Do(t, "BGSAVE")
-				testkit.Eventually(t, 5*time.Second, func() bool {
+				testkit.Eventually(t, testkit.Patience, func() bool {
 					text, err := redis.String(s.Do(t, "INFO", "persistence"), nil)
 					return err == nil && strings.Contains(text, "rdb_last_bgsave_status:err")
 				}, "the snapshot did not fail")
@@ -60,7 +59,7 @@ func troubles(t testing.TB) []trouble {
 					_, err := conn.Do("EVAL", "while true do end", 0)
 					return errors.Join(conn.Close(), err)
 				})
-				t.Cleanup(func() { require.ErrorContains(t, testkit.ResultWithin(t, running, locktest.FaultPatience), "killed") })
+				t.Cleanup(func() { require.ErrorContains(t, testkit.ResultWithin(t, running, testkit.Patience), "killed") })
 				requireLine(t, s, "BUSY")
 			},
 			end: func(t testing.TB, s *redistest.Server) { s.Do(t, "SCRIPT", "KILL") },
@@ -82,7 +81,7 @@ func troubles(t testing.TB) []trouble {
 			},
 			end: func(t testing.TB, s *redistest.Server) {
 				s.Do(t, "CONFIG", "SET", "key-load-delay", "0")
-				testkit.Eventually(t, 10*time.Second, func() bool { _, err := s.Try(t, "GET", "x"); return err == nil }, "it loads for ever")
+				testkit.Eventually(t, testkit.Patience, func() bool { _, err := s.Try(t, "GET", "x"); return err == nil }, "it loads for ever")
 			},
 		},
 	}
@@ -91,7 +90,7 @@ func troubles(t testing.TB) []trouble {
 // requireLine waits until the server refuses commands.
 func requireLine(t testing.TB, s *redistest.Server, code string) {
 	t.Helper()
-	testkit.Eventually(t, 5*time.Second, func() bool {
+	testkit.Eventually(t, testkit.Patience, func() bool {
 		_, err := s.Try(t, "GET", "x")
 		return err != nil && strings.HasPrefix(err.Error(), code)
 	}, "the server is not "+code)
@@ -126,5 +125,5 @@ func TestBlockingLockRidesOutTooManyClients(t *testing.T) {
 	for _, conn := range open {
 		require.NoError(t, conn.Close())
 	}
-	require.NoError(t, testkit.ResultWithin(t, result, 10*time.Second))
+	require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
 }

@@ -216,33 +216,39 @@ func (s *storm) rage(length time.Duration, trouble func()) {
 func (s *storm) quiet() {
 	s.gate.Lock()
 	defer s.gate.Unlock()
-	for end := time.Now().Add(stormSettles); ; time.Sleep(time.Millisecond) {
-		locks := s.locks()
-		if len(locks) == 0 {
-			break
+	start, watch, left := time.Now(), testkit.NewStopwatch(s), ""
+	for locks := s.locks(); len(locks) > 0; locks = s.locks() {
+		if left == "" && time.Since(start) > stormSettles {
+			left = s.describe(locks)
 		}
-		if time.Now().After(end) {
-			for i, key := range locks {
-				left, _ := s.server.Try(s, "PTTL", key)
-				locks[i] = fmt.Sprintf("%s for %v ms: %s; queue: %s", key, left, s.server.Content(s, key), s.server.Content(s, key+":q"))
-			}
-			require.Failf(s, "locks are left", "%v", locks)
-		}
+		require.Less(s, time.Since(start), testkit.Patience, left)
+		time.Sleep(time.Millisecond)
 	}
+	watch.Within(stormSettles, left)
+	watch.Net() // stops it
 	for _, c := range s.clients {
 		require.Zero(s, locktest.Engine(c).State().Owners, "owners")
 		require.Zero(s, locktest.Engine(c).State().Leases, "leases")
 		require.Empty(s, locktest.Engine(c).Watchdog().Pending(), "renewals")
 		d := locktest.Engine(c).Driver.(*driver.Pool)
-		testkit.Eventually(s, 2*time.Second, func() bool { return d.InUse() == 0 }, "connections in use")
+		locktest.EventuallyWithin(s, 2*time.Second, func() bool { return d.InUse() == 0 }, "connections in use")
 	}
 }
 
 // stormSettles is how long a lock may stay after several faults in a row: the
 // pause of a release that was tried before, a connection on which it is not
 // answered, a hand-off to a call that has ended and whose subscription is
-// silent; and what a busy machine adds.
-const stormSettles = background.MaxPause + background.RetryLimit + 1250*time.Millisecond + 500*time.Millisecond
+// silent.
+const stormSettles = background.MaxPause + background.RetryLimit + 1250*time.Millisecond
+
+// describe returns locks that are left.
+func (s *storm) describe(locks []string) (text string) {
+	for _, key := range locks {
+		left, _ := s.server.Try(s, "PTTL", key)
+		text += fmt.Sprintf("%s is left for %v ms: %s; queue: %s\n", key, left, s.server.Content(s, key), s.server.Content(s, key+":q"))
+	}
+	return text
+}
 
 // locks returns the keys of locks at the server. What is left of queues, as a
 // poll that was overtaken may leave it, expires.

@@ -139,7 +139,7 @@ func (c *waiterCell) isGranted() {
 	c.Proxy.Release()
 	require.NoError(c, h.Err())
 	q.Unlock(h)
-	start := time.Now()
+	start, watch := time.Now(), testkit.NewStopwatch(c)
 	select {
 	case <-w.Ended:
 	case <-behind.Ended: // on a busy machine, or after a long silence, the first one may miss its turn
@@ -147,7 +147,8 @@ func (c *waiterCell) isGranted() {
 		behind = nil
 	}
 	next := w.Granted()
-	require.Less(c, w.At.Sub(start), locktest.FaultLease*4/5, "it had to wait for the end of a lease")
+	watch.Check(w.At.Sub(start), locktest.FaultLease*4/5, "it had to wait for the end of a lease")
+	watch.Net() // stops it
 	c.awaitFault()
 	c.Proxy.Release()
 	require.NoError(c, next.Err())
@@ -261,9 +262,10 @@ func TestOneFaultInEachTransfer(t *testing.T) {
 
 // unlockInTime unlocks, and checks that it does not take longer than it may.
 func (c *transferCell) unlockInTime() {
-	start := time.Now()
+	watch := testkit.NewStopwatch(c)
 	c.unlock(c.hold)
-	require.Less(c, time.Since(start), waiterLimit+locktest.FaultPatience/2)
+	watch.Within(waiterLimit + locktest.FaultPatience/2)
+	watch.Net() // stops it
 	require.ErrorIs(c, c.hold.Err(), relock.ErrNotHeld)
 	c.Await(c.met, "the fault did not happen")
 }
@@ -271,13 +273,16 @@ func (c *transferCell) unlockInTime() {
 func (c *transferCell) waits(context.CancelFunc) {
 	c.unlockInTime()
 	first, second := c.local, c.other
+	watch := testkit.NewStopwatch(c)
 	select {
 	case <-c.local.Ended:
 	case <-c.other.Ended:
 		first, second = c.other, c.local
-	case <-time.After(locktest.FaultLease * 4 / 5):
+	case <-time.After(testkit.Patience):
 		require.FailNow(c, "nobody gets the lock", "%s", c.queue.Snapshot())
 	}
+	watch.Within(locktest.FaultLease*4/5, "it had to wait for the end of a lease")
+	watch.Net() // stops it
 	c.requireUnharmed(first, second)
 	c.unlock(second.Granted())
 }
@@ -289,18 +294,18 @@ func (c *transferCell) givesUp(cancel context.CancelFunc) {
 	})
 	c.Proxy.Await(c.match, 1, testkit.Patience)
 	time.Sleep(rand.N(3 * time.Millisecond))
-	start := time.Now()
-	due := locktest.SetAlarm(c, start.Add(locktest.AnswerLimit/4))
+	start, watch := time.Now(), testkit.NewStopwatch(c)
 	cancel()
 	if err := c.local.End(); err == nil {
 		c.unlock(c.local.Hold) // it was given the lock first
 	} else {
 		require.True(c, errors.Is(err, context.Canceled), err)
-		require.Less(c, c.local.At.Sub(due.Ring()), locktest.AnswerLimit/4, "it waits for the transfer, which may take half of the command timeout")
+		watch.Check(c.local.At.Sub(start), locktest.AnswerLimit/4, "it waits for the transfer, which may take half of the command timeout")
 	}
 	require.NoError(c, testkit.ResultWithin(c, unlocked, testkit.Patience))
 	c.other.Granted()
-	require.Less(c, c.other.At.Sub(start), locktest.FaultLease*4/5, "it had to wait for the end of a lease")
+	watch.Check(c.other.At.Sub(start), locktest.FaultLease*4/5, "it had to wait for the end of a lease")
+	watch.Net() // stops it
 	c.requireUnharmed(c.other, nil)
 }
 
