@@ -216,6 +216,20 @@ func (f *faults) audited(t testing.TB) {
 	soon(t, "a renewal", func() bool { return f.count("LeaseTimeToLive") > before+1 }) // the first may be under way
 }
 
+// quiet waits until no request of a method was sent for so long. While this
+// process stands still, no time passes.
+func (f *faults) quiet(t testing.TB, method string, d time.Duration) {
+	t.Helper()
+	last, rounds := f.count(method), 0
+	soon(t, "no "+method+" is sent", func() bool {
+		rounds++
+		if n := f.count(method); n != last {
+			last, rounds = n, 0
+		}
+		return time.Duration(rounds)*time.Millisecond > d // soon sleeps for one
+	})
+}
+
 // newReply returns an empty reply of the same type, for an answer that is
 // discarded.
 func newReply(reply any) any { return reflect.New(reflect.TypeOf(reply).Elem()).Interface() }

@@ -190,9 +190,8 @@ const (
 	brief = 5 * time.Second
 )
 
-// patience is the limit of what is not the point of a test. Beside other
-// programs, etcd gets a small share of the processors.
-const patience = time.Minute
+// patience is the limit of what is not the point of a test.
+const patience = testkit.Patience
 
 // modes are the options of both sorts of locks.
 var modes = map[string][]etcdlock.Option{"unfair": nil, "fair": {etcdlock.WithFair()}}

@@ -121,11 +121,13 @@ func program() (path string, err error) {
 // pathIn has the ending that Windows needs.
 func pathIn(dir string) string { return filepath.Join(dir, "serve.exe") }
 
+// build has the program copy itself: "go run" keeps in its cache what it has
+// linked, and "go build" would link each time.
 func build(path string) error {
 	const serve = "github.com/relock-go/relock/etcd/test/internal/serve"
-	out, err := exec.Command("go", "build", "-race=false", "-cover=false", "-ldflags=-s -w", "-o", path, serve).CombinedOutput()
+	out, err := exec.Command("go", "run", "-race=false", "-cover=false", "-ldflags=-s -w", serve, "copy", path).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("go build %s: %w: %s", serve, err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("go run %s: %w: %s", serve, err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }

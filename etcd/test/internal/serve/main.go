@@ -1,7 +1,7 @@
 // Serve runs one member of etcd, which ends with its standard input. It prints
 // the address as soon as the member answers. Without an argument it is a server
-// for the examples of etcdlock, whose module does not download one. Tests start
-// it with a member.Config.
+// for the examples of etcdlock, whose module does not download one. Tests have
+// it copied ("copy" and a path), and start the copy with a member.Config.
 package main
 
 import (
@@ -16,6 +16,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == "copy" {
+		fail(copyTo(os.Args[2]))
+		return
+	}
 	start := embedded.Start
 	if len(os.Args) > 1 {
 		start = func() (string, func(), error) { return startMember(os.Args[1]) }
@@ -35,10 +39,7 @@ func main() {
 // announce prints the address of the server that it starts.
 func announce(start func() (string, func(), error)) (stop func()) {
 	address, stop, err := start()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	fail(err)
 	fmt.Println(address)
 	return stop
 }
@@ -50,4 +51,24 @@ func startMember(config string) (address string, stop func(), err error) {
 	}
 	stop, err = embedded.StartMember(c)
 	return c.Client, stop, err
+}
+
+func fail(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// copyTo writes this program to another file.
+func copyTo(path string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, program, 0o700)
 }
