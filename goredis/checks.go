@@ -17,8 +17,8 @@ const (
 	closeWait  = driver.CloseWait // for a function of rdb that ignores its context
 )
 
-// checks is what the topologies share: the goroutine that checks which servers
-// are masters, from the first request on, and the callers that wait for it.
+// checks is the goroutine that checks which servers are masters, from the first
+// request on, and the callers that wait for it.
 type checks struct {
 	life    context.Context // cancelled by close
 	end     context.CancelFunc

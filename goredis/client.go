@@ -11,12 +11,12 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 )
 
-// NewClient returns a client of the servers of rdb. That is a *redis.Client: of
-// one server (redis.NewClient), or of Sentinels (redis.NewFailoverClient). Or
-// it is a *redis.ClusterClient (redis.NewClusterClient). Options override the
-// database of rdb, and set up the connections to each server.
-// [relock.WithDialer], [relock.WithTLS], [relock.WithUsername] and
-// [relock.WithCredentials] are [relock.ErrInvalid], because rdb has them.
+// NewClient returns a client of the servers of rdb. That is a *redis.Client of
+// one server (redis.NewClient), or a *redis.ClusterClient
+// (redis.NewClusterClient). Options override the database of rdb, and set up
+// the connections to each server. [relock.WithDialer], [relock.WithTLS],
+// [relock.WithUsername] and [relock.WithCredentials] are [relock.ErrInvalid],
+// because rdb has them.
 //
 // NewClient makes no network call. Close the client before rdb, which it does
 // not close. The options of rdb must not change.
@@ -25,16 +25,16 @@ import (
 // CredentialsProviderContext, the CredentialsProvider, or the options, as in
 // go-redis. They apply to new connections, see [relock.WithCredentials].
 //
-// A client of Sentinels asks the dialer of rdb for the current master: before
-// the first request, every 10 s, and several times a second if a server fails.
-// The address of each connection names its server. So a dialer that connects
-// through a proxy delays the notice of a new master.
-//
 // On a Cluster the slot table of rdb says where a lock is, and a redirect
 // counts more until the table agrees. The client has rdb load its table before
 // the first request, once a minute, and at most 8 times a second if a server
 // fails or redirects a request. It has database 0 only. The NewClient of
 // redis.ClusterOptions applies to addresses, TLS and dialers.
+//
+// A client of Sentinels (redis.NewFailoverClient) is [relock.ErrInvalid], since
+// it does not say which Sentinels: its dialer does not report a new master, and
+// a client that stays at the old one gives a lock two holders. Use
+// [NewClientSentinel] with its options.
 //
 // A *redis.Ring is [relock.ErrInvalid]: processes that disagree about a dead
 // shard use different servers for one lock, which then has two holders. So is a
@@ -55,7 +55,8 @@ func serversOf(rdb redis.UniversalClient) (t relock.Topology, db int, err error)
 	switch c := rdb.(type) {
 	case *redis.Client:
 		if c != nil {
-			return topologyOf(c.Options()), c.Options().DB, nil
+			t, err = topologyOfServer(c.Options())
+			return t, c.Options().DB, err
 		}
 	case *redis.ClusterClient:
 		if c != nil {
@@ -77,7 +78,7 @@ func refusalOf(o *redis.ClusterOptions) error {
 	switch {
 	case o.ClusterSlots != nil:
 		return fmt.Errorf("%w: rdb: has ClusterSlots, and servers that are no Cluster serve keys of others, "+
-			"so a lock can have two holders; use redis.NewFailoverClient or relock.NewClientTopology", relock.ErrInvalid)
+			"so a lock can have two holders; use goredis.NewClientSentinel or relock.NewClientTopology", relock.ErrInvalid)
 	case len(o.Addrs) == 0:
 		return fmt.Errorf("%w: rdb: has no Addrs", relock.ErrInvalid)
 	}
@@ -107,26 +108,13 @@ func topologyOfCluster(rdb *redis.ClusterClient) (relock.Topology, error) {
 // addrOfFailover is the address that go-redis gives to a client of Sentinels.
 const addrOfFailover = "FailoverClient"
 
-// topologyOf returns the servers of a client with these options.
-func topologyOf(o *redis.Options) relock.Topology {
+// topologyOfServer returns a topology in which one server has all keys.
+func topologyOfServer(o *redis.Options) (relock.Topology, error) {
+	if o.Addr == addrOfFailover {
+		return relock.Topology{}, fmt.Errorf("%w: rdb: is a client of Sentinels, which it does not name; "+
+			"use goredis.NewClientSentinel with its *redis.FailoverOptions", relock.ErrInvalid)
+	}
 	login, logout := loginOf(o)
-	if o.Addr != addrOfFailover {
-		t := oneServer(o)
-		t.Login, t.Close = login, logout
-		return t
-	}
-	f := newFailover(func(ctx context.Context) (net.Conn, error) { return o.Dialer(ctx, o.Network, o.Addr) })
-	return relock.Topology{
-		Master: f.master, Masters: f.masters, Dial: f.dial, Login: login, Invalidate: f.invalidate, Changes: f.changes,
-		Close: func() error {
-			f.close()
-			return logout()
-		},
-	}
-}
-
-// oneServer returns a topology in which one server has all keys.
-func oneServer(o *redis.Options) relock.Topology {
 	return relock.Topology{
 		Master: func(ctx context.Context, _ string) (string, error) {
 			driver.Unkept(ctx)
@@ -136,5 +124,6 @@ func oneServer(o *redis.Options) relock.Topology {
 		Dial: func(ctx context.Context, _ string) (net.Conn, error) {
 			return o.Dialer(ctx, o.Network, o.Addr)
 		},
-	}
+		Login: login, Close: logout,
+	}, nil
 }
