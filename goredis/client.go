@@ -18,18 +18,17 @@ import (
 // [relock.WithUsername] and [relock.WithCredentials] are [relock.ErrInvalid],
 // because rdb has them.
 //
-// NewClient makes no network call. Close the client before rdb, which it does
-// not close. The options of rdb must not change.
+// NewClient makes no network call. It takes the options of rdb, which must not
+// change, and does not use rdb itself. So they may be closed in any order.
 //
 // Credentials come from the StreamingCredentialsProvider, or else from the
 // CredentialsProviderContext, the CredentialsProvider, or the options, as in
 // go-redis. They apply to new connections, see [relock.WithCredentials].
 //
-// On a Cluster the slot table of rdb says where a lock is, and a redirect
-// counts more until the table agrees. The client has rdb load its table before
-// the first request, once a minute, and at most 8 times a second if a server
-// fails or redirects a request. It has database 0 only. The NewClient of
-// redis.ClusterOptions applies to addresses, TLS and dialers.
+// On a Cluster, the client loads the table of the slots itself, as
+// [relock.NewClientCluster] does, and follows redirects. It has database 0
+// only. The NewClient of redis.ClusterOptions applies to addresses, TLS and
+// dialers.
 //
 // A client of Sentinels (redis.NewFailoverClient) is [relock.ErrInvalid], since
 // it does not say which Sentinels: its dialer does not report a new master, and
@@ -60,7 +59,7 @@ func serversOf(rdb redis.UniversalClient) (t relock.Topology, db int, err error)
 		}
 	case *redis.ClusterClient:
 		if c != nil {
-			t, err = topologyOfCluster(c)
+			t, err = topologyOfCluster(c.Options())
 			return t, 0, err
 		}
 	case nil:
@@ -71,38 +70,6 @@ func serversOf(rdb redis.UniversalClient) (t relock.Topology, db int, err error)
 		return t, 0, fmt.Errorf("%w: rdb: is a %T, and only a *redis.Client and a *redis.ClusterClient are supported", relock.ErrInvalid, rdb)
 	}
 	return t, 0, fmt.Errorf("%w: rdb: is nil", relock.ErrInvalid)
-}
-
-// refusalOf returns what keeps a Cluster's client from being supported, or nil.
-func refusalOf(o *redis.ClusterOptions) error {
-	switch {
-	case o.ClusterSlots != nil:
-		return fmt.Errorf("%w: rdb: has ClusterSlots, and servers that are no Cluster serve keys of others, "+
-			"so a lock can have two holders; use goredis.NewClientSentinel or relock.NewClientTopology", relock.ErrInvalid)
-	case len(o.Addrs) == 0:
-		return fmt.Errorf("%w: rdb: has no Addrs", relock.ErrInvalid)
-	}
-	return nil
-}
-
-// topologyOfCluster returns the servers of a Cluster.
-func topologyOfCluster(rdb *redis.ClusterClient) (relock.Topology, error) {
-	o := rdb.Options()
-	if err := refusalOf(o); err != nil {
-		return relock.Topology{}, err
-	}
-	c := newCluster(rdb)
-	login, logout := loginOf(&redis.Options{
-		Username: o.Username, Password: o.Password, CredentialsProvider: o.CredentialsProvider,
-		CredentialsProviderContext: o.CredentialsProviderContext, StreamingCredentialsProvider: o.StreamingCredentialsProvider,
-	})
-	return relock.Topology{
-		Master: c.master, Masters: c.all, Dial: c.dial, Login: login, Redirect: c.redirect, Sharded: true, Invalidate: c.invalidate, Changes: c.changes,
-		Close: func() error {
-			c.close()
-			return logout()
-		},
-	}, nil
 }
 
 // addrOfFailover is the address that go-redis gives to a client of Sentinels.

@@ -1,6 +1,6 @@
 // Package goredis makes a [relock.Client] from a client of go-redis, or from
-// its options. It uses their addresses, TLS, dialer, credentials, Sentinels and
-// slot table, over separate connections.
+// its options. It uses their addresses, TLS, dialer and credentials, over
+// separate connections.
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 //	client, err := goredis.NewClient(rdb)

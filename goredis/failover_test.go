@@ -90,7 +90,7 @@ func TestFailover(t *testing.T) {
 			s := redistest.StartSentinels(t, downAfter)
 			holder, waiter := newClientOfSentinels(t, failoverOptions(s)), newClientOfSentinels(t, failoverOptions(s))
 			watched := relock.WithWatchdog(time.Minute) // longer than the failover: sentinels vote again after 4 s
-			held, err := relock.NewRedisLock("held", holder, watched).Acquire(t.Context())
+			held, err := relock.NewRedisLock("held", holder, watched, relock.WithBlock()).Acquire(t.Context())
 			require.NoError(t, err)
 			granted := acquire(t, waiter, "held", watched)
 			awaitReplicated(t, s, "relock:{held}", "relock:{held}:q")

@@ -1,18 +1,12 @@
 package goredis
 
 import (
-	"cmp"
-	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/topology"
 )
@@ -58,19 +52,12 @@ func refusalOfSentinels(o *redis.FailoverOptions) error {
 
 // topologyOfSentinels returns the master that Sentinels name.
 func topologyOfSentinels(o *redis.FailoverOptions) relock.Topology {
-	login, logout := loginOf(optionsOf(*o))
-	dial := dialerOf(o)
+	a := &access{dial: dialerOf(o.Dialer, o.TLSConfig), timeout: o.DialTimeout}
+	a.login, a.logout = loginOf(optionsOf(*o))
 	s := topology.NewSentinel(topology.SentinelConfig{
-		Name: o.MasterName, Addresses: o.SentinelAddrs, Username: o.SentinelUsername, Password: &o.SentinelPassword,
-		Servers: &driver.Config{
-			Password: new(string), Dial: dial, DialTimeout: cmp.Or(o.DialTimeout, 5*time.Second),
-			Login: func(ctx context.Context) (user, password string, err error) { return login(ctx, "") },
-		},
+		Name: o.MasterName, Addresses: o.SentinelAddrs, Username: o.SentinelUsername, Password: &o.SentinelPassword, Servers: a.config(),
 	})
-	t := relock.Topology(*s.Topology())
-	t.Login, t.Close = login, func() error { return errors.Join(s.Close(), logout()) }
-	t.Dial = func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, "tcp", address) }
-	return t
+	return a.to(s.Topology())
 }
 
 // optionsOf returns the options of a client with these options. Only go-redis
@@ -80,16 +67,4 @@ func optionsOf(o redis.FailoverOptions) *redis.Options {
 	rdb := redis.NewFailoverClient(&o)
 	defer rdb.Close() //nolint:errcheck // it has no connection
 	return rdb.Options()
-}
-
-// dialerOf returns how to connect to a Sentinel or a server. That of go-redis
-// would outlive its context with TLS.
-func dialerOf(o *redis.FailoverOptions) func(ctx context.Context, network, address string) (net.Conn, error) {
-	switch {
-	case o.Dialer != nil:
-		return o.Dialer
-	case o.TLSConfig != nil:
-		return (&tls.Dialer{Config: o.TLSConfig}).DialContext
-	}
-	return (&net.Dialer{}).DialContext
 }
