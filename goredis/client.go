@@ -11,30 +11,29 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 )
 
-// NewClient returns a client of the servers of rdb. That is a *redis.Client: of
-// one server (redis.NewClient), or of Sentinels (redis.NewFailoverClient). Or
-// it is a *redis.ClusterClient (redis.NewClusterClient). Options override the
-// database of rdb, and set up the connections to each server.
-// [relock.WithDialer], [relock.WithTLS], [relock.WithUsername] and
-// [relock.WithCredentials] are [relock.ErrInvalid], because rdb has them.
+// NewClient returns a client of the servers of rdb. That is a *redis.Client of
+// one server (redis.NewClient), or a *redis.ClusterClient
+// (redis.NewClusterClient). Options override the database of rdb, and set up
+// the connections to each server. [relock.WithDialer], [relock.WithTLS],
+// [relock.WithUsername] and [relock.WithCredentials] are [relock.ErrInvalid],
+// because rdb has them.
 //
-// NewClient makes no network call. Close the client before rdb, which it does
-// not close. The options of rdb must not change.
+// NewClient makes no network call. It takes the options of rdb, which must not
+// change, and does not use rdb itself. So they may be closed in any order.
 //
 // Credentials come from the StreamingCredentialsProvider, or else from the
 // CredentialsProviderContext, the CredentialsProvider, or the options, as in
 // go-redis. They apply to new connections, see [relock.WithCredentials].
 //
-// A client of Sentinels asks the dialer of rdb for the current master: before
-// the first request, every 10 s, and several times a second if a server fails.
-// The address of each connection names its server. So a dialer that connects
-// through a proxy delays the notice of a new master.
+// On a Cluster, the client loads the table of the slots itself, as
+// [relock.NewClientCluster] does, and follows redirects. It has database 0
+// only. The NewClient of redis.ClusterOptions applies to addresses, TLS and
+// dialers.
 //
-// On a Cluster the slot table of rdb says where a lock is, and a redirect
-// counts more until the table agrees. The client has rdb load its table before
-// the first request, once a minute, and at most 8 times a second if a server
-// fails or redirects a request. It has database 0 only. The NewClient of
-// redis.ClusterOptions applies to addresses, TLS and dialers.
+// A client of Sentinels (redis.NewFailoverClient) is [relock.ErrInvalid], since
+// it does not say which Sentinels: its dialer does not report a new master, and
+// a client that stays at the old one gives a lock two holders. Use
+// [NewClientSentinel] with its options.
 //
 // A *redis.Ring is [relock.ErrInvalid]: processes that disagree about a dead
 // shard use different servers for one lock, which then has two holders. So is a
@@ -55,11 +54,12 @@ func serversOf(rdb redis.UniversalClient) (t relock.Topology, db int, err error)
 	switch c := rdb.(type) {
 	case *redis.Client:
 		if c != nil {
-			return topologyOf(c.Options()), c.Options().DB, nil
+			t, err = topologyOfServer(c.Options())
+			return t, c.Options().DB, err
 		}
 	case *redis.ClusterClient:
 		if c != nil {
-			t, err = topologyOfCluster(c)
+			t, err = topologyOfCluster(c.Options())
 			return t, 0, err
 		}
 	case nil:
@@ -72,61 +72,16 @@ func serversOf(rdb redis.UniversalClient) (t relock.Topology, db int, err error)
 	return t, 0, fmt.Errorf("%w: rdb: is nil", relock.ErrInvalid)
 }
 
-// refusalOf returns what keeps a Cluster's client from being supported, or nil.
-func refusalOf(o *redis.ClusterOptions) error {
-	switch {
-	case o.ClusterSlots != nil:
-		return fmt.Errorf("%w: rdb: has ClusterSlots, and servers that are no Cluster serve keys of others, "+
-			"so a lock can have two holders; use redis.NewFailoverClient or relock.NewClientTopology", relock.ErrInvalid)
-	case len(o.Addrs) == 0:
-		return fmt.Errorf("%w: rdb: has no Addrs", relock.ErrInvalid)
-	}
-	return nil
-}
-
-// topologyOfCluster returns the servers of a Cluster.
-func topologyOfCluster(rdb *redis.ClusterClient) (relock.Topology, error) {
-	o := rdb.Options()
-	if err := refusalOf(o); err != nil {
-		return relock.Topology{}, err
-	}
-	c := newCluster(rdb)
-	login, logout := loginOf(&redis.Options{
-		Username: o.Username, Password: o.Password, CredentialsProvider: o.CredentialsProvider,
-		CredentialsProviderContext: o.CredentialsProviderContext, StreamingCredentialsProvider: o.StreamingCredentialsProvider,
-	})
-	return relock.Topology{
-		Master: c.master, Masters: c.all, Dial: c.dial, Login: login, Redirect: c.redirect, Sharded: true, Invalidate: c.invalidate, Changes: c.changes,
-		Close: func() error {
-			c.close()
-			return logout()
-		},
-	}, nil
-}
-
 // addrOfFailover is the address that go-redis gives to a client of Sentinels.
 const addrOfFailover = "FailoverClient"
 
-// topologyOf returns the servers of a client with these options.
-func topologyOf(o *redis.Options) relock.Topology {
+// topologyOfServer returns a topology in which one server has all keys.
+func topologyOfServer(o *redis.Options) (relock.Topology, error) {
+	if o.Addr == addrOfFailover {
+		return relock.Topology{}, fmt.Errorf("%w: rdb: is a client of Sentinels, which it does not name; "+
+			"use goredis.NewClientSentinel with its *redis.FailoverOptions", relock.ErrInvalid)
+	}
 	login, logout := loginOf(o)
-	if o.Addr != addrOfFailover {
-		t := oneServer(o)
-		t.Login, t.Close = login, logout
-		return t
-	}
-	f := newFailover(func(ctx context.Context) (net.Conn, error) { return o.Dialer(ctx, o.Network, o.Addr) })
-	return relock.Topology{
-		Master: f.master, Masters: f.masters, Dial: f.dial, Login: login, Invalidate: f.invalidate, Changes: f.changes,
-		Close: func() error {
-			f.close()
-			return logout()
-		},
-	}
-}
-
-// oneServer returns a topology in which one server has all keys.
-func oneServer(o *redis.Options) relock.Topology {
 	return relock.Topology{
 		Master: func(ctx context.Context, _ string) (string, error) {
 			driver.Unkept(ctx)
@@ -136,5 +91,6 @@ func oneServer(o *redis.Options) relock.Topology {
 		Dial: func(ctx context.Context, _ string) (net.Conn, error) {
 			return o.Dialer(ctx, o.Network, o.Addr)
 		},
-	}
+		Login: login, Close: logout,
+	}, nil
 }

@@ -63,12 +63,14 @@ func TestRefused(t *testing.T) {
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
 	unknown := redis.NewClusterClient(&redis.ClusterOptions{})
 	sentinels := redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{"127.0.0.1:1"}})
+	failover := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{"127.0.0.1:1"}})
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
 	t.Cleanup(func() {
 		require.NoError(t, one.Close())
 		require.NoError(t, cluster.Close())
 		require.NoError(t, unknown.Close())
 		require.NoError(t, sentinels.Close())
+		require.NoError(t, failover.Close())
 		require.NoError(t, ring.Close())
 	})
 	login := func(context.Context) (user, password string, err error) { return "", "", nil }
@@ -83,6 +85,7 @@ func TestRefused(t *testing.T) {
 		{noCluster, nil, "rdb: is nil"},
 		{unknown, nil, "rdb: has no Addrs"},
 		{sentinels, nil, "rdb: has ClusterSlots"},
+		{failover, nil, "goredis.NewClientSentinel with its *redis.FailoverOptions"},
 		{cluster, []relock.ClientOption{relock.WithUsername("app")}, "WithUsername"},
 		{cluster, []relock.ClientOption{relock.WithDialer(dial)}, "WithDialer"},
 		{ring, nil, "can disagree about a dead shard"},

@@ -2,6 +2,7 @@ package goredis_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -230,8 +231,7 @@ func TestHandOffsWhileMastersOfAClusterDie(t *testing.T) {
 	l.RequireNoOverlap()
 }
 
-// README's line by categories, and what it has for a Cluster, allow rdb its
-// loads, too.
+// README's line by categories, and what it has for a Cluster, are enough.
 func TestCategoriesAllowACluster(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t, 0)
@@ -276,5 +276,80 @@ func TestOptionsOfACluster(t *testing.T) {
 	require.ErrorContains(t, err, "SELECT is not allowed in cluster mode")
 	for _, one := range s.Servers {
 		require.Contains(t, string(one.Do(t, "CLIENT", "LIST").([]byte)), "user=app")
+	}
+}
+
+// The servers need not name a host, to which go-redis itself cannot connect.
+func TestClusterThatNamesNoHost(t *testing.T) {
+	t.Parallel()
+	s := startCluster(t, 0)
+	s.DoAll(t, "CONFIG", "SET", "cluster-preferred-endpoint-type", "unknown-endpoint")
+	c := newClientOnly(t, clusterClient(t, s))
+	for i := range 20 {
+		require.NoError(t, relock.NewRedisLock(fmt.Sprint(i), c, relock.WithBlock()).Do(t.Context(), func(context.Context) error { return nil }))
+	}
+	slot := topology.SlotOf("moves")
+	for _, to := range s.Masters(t) { // two of these moves are redirects
+		if s.Master(t, slot) != to {
+			s.MoveSlot(t, slot, to)
+		}
+		require.NoError(t, relock.NewRedisLock("moves", c, relock.WithBlock()).Do(t.Context(), func(context.Context) error { return nil }))
+	}
+}
+
+// A user's Dialer may encrypt. The ports that servers name are then those for
+// encrypted connections.
+func TestDialerThatEncrypts(t *testing.T) {
+	t.Parallel()
+	s, address, config := startTLS(t, "--cluster-enabled", "yes", "--tls-cluster", "yes", "--port", redistest.FreePort(t), "--cluster-announce-ip", "127.0.0.1")
+	s.Do(t, "CLUSTER", "ADDSLOTSRANGE", 0, slots-1)
+	dial := (&tls.Dialer{Config: config}).DialContext
+	c := newClient(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Dialer: dial}))
+	require.NoError(t, relock.NewRedisLock("name", c, relock.WithBlockTimeout(testkit.Patience)).Do(t.Context(), func(context.Context) error { return nil }))
+}
+
+// Errors have the class that decides what a caller does.
+func TestErrorsOfACluster(t *testing.T) {
+	t.Parallel()
+	alone := redistest.StartTCP(t)
+	locked := redistest.StartTCP(t, "--cluster-enabled", "yes", "--requirepass", "secret")
+	for name, tt := range map[string]struct {
+		change func(*redis.ClusterOptions)
+		want   error
+		text   string
+	}{
+		"no Cluster":   {func(o *redis.ClusterOptions) { o.Addrs = []string{alone.Address} }, relock.ErrInvalid, "it is no Cluster"},
+		"wrong log-in": {func(o *redis.ClusterOptions) { o.Addrs, o.Password = []string{locked.Address}, "hunter2" }, relock.ErrDenied, "WRONGPASS"},
+		"OnConnect that fails, which is not used": {func(o *redis.ClusterOptions) {
+			o.Addrs, o.OnConnect = []string{alone.Address}, func(context.Context, *redis.Conn) error { return errors.New("not to be called") }
+		}, relock.ErrInvalid, "it is no Cluster"},
+	} {
+		o := &redis.ClusterOptions{}
+		tt.change(o)
+		rdb := redis.NewClusterClient(o)
+		defer rdb.Close() //nolint:errcheck // it has no connection
+		err := relock.NewRedisLock("name", newClientOnly(t, rdb), relock.WithBlock()).Lock(t.Context())
+		require.ErrorIs(t, err, tt.want, name)
+		require.False(t, relock.IsRetryableErr(err), name)
+		require.ErrorContains(t, err, tt.text, name)
+		require.NotContains(t, err.Error(), "hunter2", name)
+	}
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	defer rdb.Close() //nolint:errcheck // it has no connection
+	require.True(t, relock.IsRetryableErr(newClientOnly(t, rdb).Ping(t.Context())))
+}
+
+// A client takes the options of rdb, and works after rdb was closed.
+func TestClientOutlivesRDB(t *testing.T) {
+	t.Parallel()
+	for _, rdb := range []redis.UniversalClient{
+		redis.NewClient(&redis.Options{Addr: redistest.StartTCP(t).Address}),
+		redis.NewClusterClient(&redis.ClusterOptions{Addrs: startCluster(t, 0).Addresses()}),
+	} {
+		c := newClientOnly(t, rdb)
+		require.NoError(t, rdb.Close())
+		for i := range 10 {
+			require.NoError(t, relock.NewRedisLock(fmt.Sprint(i), c, relock.WithBlock()).Lock(t.Context()))
+		}
 	}
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/relock-go/relock/internal/redistest"
 )
 
-// connector makes clients of go-redis, by a dialer if it is not nil.
-type connector func(t testing.TB, dial dialer) redis.UniversalClient
+// connector makes clients of relock over go-redis, by a dialer if it is not
+// nil.
+type connector func(t testing.TB, dial dialer, opts ...relock.ClientOption) *relock.Client
 
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -24,20 +25,20 @@ type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
-	conformAll(t, true, over(conformtest.Servers{}.At(s), func(t testing.TB, dial dialer) redis.UniversalClient {
+	conformAll(t, true, over(conformtest.Servers{}.At(s), func(t testing.TB, dial dialer, opts ...relock.ClientOption) *relock.Client {
 		rdb := redis.NewClient(&redis.Options{Addr: s.Address, Dialer: dial})
 		t.Cleanup(func() { require.NoError(t, rdb.Close()) })
-		return rdb
+		return newClientOnly(t, rdb, opts...)
 	}))
 }
 
-// It does so over a client of Sentinels. Only the connections differ, so some
+// It does so over Sentinels. Only the connections differ, so some
 // modes are enough for every day.
 func TestConformanceOverSentinels(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinels(t, 20*time.Second) // a machine that stalls is no failover
-	conformAll(t, locktest.FullLength(), over(conformtest.Servers{}.At(s.Servers[0]), func(t testing.TB, dial dialer) redis.UniversalClient {
-		return failoverClient(t, s, func(o *redis.FailoverOptions) { o.Dialer = dial })
+	conformAll(t, locktest.FullLength(), over(conformtest.Servers{}.At(s.Servers[0]), func(t testing.TB, dial dialer, opts ...relock.ClientOption) *relock.Client {
+		return newClientOfSentinels(t, failoverOptions(s, func(o *redis.FailoverOptions) { o.Dialer = dial }), opts...)
 	}))
 }
 
@@ -46,8 +47,9 @@ func TestConformanceOverCluster(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 0)
 	conformAll(t, locktest.FullLength(), func() conformtest.Servers {
-		s := over(conformtest.Servers{All: c.Masters(t)}, func(t testing.TB, dial dialer) redis.UniversalClient {
-			return clusterClient(t, c, func(o *redis.ClusterOptions) { o.Dialer, o.Protocol = dial, 2 }) // that proxies know
+		s := over(conformtest.Servers{All: c.Masters(t)}, func(t testing.TB, dial dialer, opts ...relock.ClientOption) *relock.Client {
+			rdb := clusterClient(t, c, func(o *redis.ClusterOptions) { o.Dialer, o.Protocol = dial, 2 }) // that proxies know
+			return newClientOnly(t, rdb, opts...)
 		})()
 		s.Of = func(key string) *redistest.Server { return c.MasterOf(t, s.Key(key)) }
 		return s
@@ -77,10 +79,10 @@ func over(s conformtest.Servers, connect connector) func() conformtest.Servers {
 		s.Prefix = conformtest.NewPrefix()
 		prefix := relock.WithKeyPrefix(s.Prefix)
 		s.Client = func(t *testing.T, opts ...relock.ClientOption) *relock.Client {
-			return newClientOnly(t, connect(t, nil), append(opts, prefix)...)
+			return connect(t, nil, append(opts, prefix)...)
 		}
 		s.Behind = func(t *testing.T, p conformtest.Proxies, opts ...relock.ClientOption) *relock.Client {
-			return newClientOnly(t, connect(t, through(p)), append(opts, prefix)...)
+			return connect(t, through(p), append(opts, prefix)...)
 		}
 		return s
 	}

@@ -1,6 +1,6 @@
-// Package goredis makes a [relock.Client] from a client of go-redis. It uses
-// the client's addresses, TLS, dialer, credentials, Sentinels and slot table,
-// over separate connections.
+// Package goredis makes a [relock.Client] from a client of go-redis, or from
+// its options. It uses their addresses, TLS, dialer and credentials, over
+// separate connections.
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 //	client, err := goredis.NewClient(rdb)
@@ -10,7 +10,8 @@
 //	defer client.Close()
 //	lock := relock.NewRedisLock("nightly-report", client, relock.WithBlock())
 //
-// A client of a Cluster is used likewise.
+// A client of a Cluster is used likewise. For Sentinels, [NewClientSentinel]
+// takes the options of redis.NewFailoverClient.
 //
 // What belongs to a connection of go-redis does not apply: its pool, hooks,
 // limiter, retries, timeouts, OnConnect, client name and client-side cache.

@@ -37,13 +37,15 @@ func ExampleNewClient() {
 	// Output: <nil> done
 }
 
-// Over a client of Sentinels a lock follows the master.
-func ExampleNewClient_sentinel() {
-	rdb := redis.NewFailoverClient(&redis.FailoverOptions{
+// With Sentinels a lock follows the master. The options are those of the
+// program's client of go-redis.
+func ExampleNewClientSentinel() {
+	options := &redis.FailoverOptions{
 		MasterName: "main", SentinelAddrs: []string{"10.0.0.1:26379", "10.0.0.2:26379", "10.0.0.3:26379"},
-	})
+	}
+	rdb := redis.NewFailoverClient(options)
 	defer rdb.Close()
-	client, err := goredis.NewClient(rdb)
+	client, err := goredis.NewClientSentinel(options)
 	if err != nil {
 		fmt.Println(err)
 		return

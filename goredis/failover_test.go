@@ -2,14 +2,19 @@ package goredis_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/goredis"
 	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/testkit"
@@ -19,14 +24,29 @@ import (
 // cause a failover.
 const downAfter = time.Second
 
-// failoverClient returns a client of go-redis. It is closed when the test ends.
-func failoverClient(t testing.TB, s *redistest.Sentinels, change ...func(*redis.FailoverOptions)) *redis.Client {
-	return changed(t, redis.NewFailoverClient, &redis.FailoverOptions{MasterName: redistest.SentinelName, SentinelAddrs: s.Addresses()}, change)
+// failoverOptions returns the options of a client of go-redis.
+func failoverOptions(s *redistest.Sentinels, change ...func(*redis.FailoverOptions)) *redis.FailoverOptions {
+	o := &redis.FailoverOptions{MasterName: redistest.SentinelName, SentinelAddrs: s.Addresses()}
+	for _, f := range change {
+		f(o)
+	}
+	return o
 }
 
-// clientsOf is clientsOver for Sentinels.
+// newClientOfSentinels returns a client with the options of go-redis. It is
+// closed when the test ends.
+func newClientOfSentinels(t testing.TB, o *redis.FailoverOptions, opts ...relock.ClientOption) *relock.Client {
+	t.Helper()
+	c, err := goredis.NewClientSentinel(o, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// clientsOf returns a function that makes clients with the same prefix.
 func clientsOf(t testing.TB, s *redistest.Sentinels) func() *relock.Client {
-	return clientsOver(t, func() redis.UniversalClient { return failoverClient(t, s) })
+	prefix := relock.WithKeyPrefix("test:" + uuid.NewString() + ":")
+	return func() *relock.Client { return newClientOfSentinels(t, failoverOptions(s), prefix) }
 }
 
 // Masters fail under load, and sentinels replace them. Every waiter gets its
@@ -61,17 +81,16 @@ func TestFailoverWithoutReplicationOverlaps(t *testing.T) {
 
 // Holds and waiters go on at the new master, whether the old one is killed or
 // hangs. A call that begins meanwhile gets its lock soon after the new master
-// takes writes. The client of go-redis still works.
+// takes writes.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	for name, fail := range locktest.MasterEnds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.StartSentinels(t, downAfter)
-			rdb := failoverClient(t, s)
-			holder, waiter := newClientOnly(t, rdb), newClientOnly(t, rdb)
+			holder, waiter := newClientOfSentinels(t, failoverOptions(s)), newClientOfSentinels(t, failoverOptions(s))
 			watched := relock.WithWatchdog(time.Minute) // longer than the failover: sentinels vote again after 4 s
-			held, err := relock.NewRedisLock("held", holder, watched).Acquire(t.Context())
+			held, err := relock.NewRedisLock("held", holder, watched, relock.WithBlock()).Acquire(t.Context())
 			require.NoError(t, err)
 			granted := acquire(t, waiter, "held", watched)
 			awaitReplicated(t, s, "relock:{held}", "relock:{held}:q")
@@ -87,7 +106,6 @@ func TestFailover(t *testing.T) {
 			require.NoError(t, held.Err())
 			require.NoError(t, held.Unlock(t.Context()))
 			require.NoError(t, testkit.ResultWithin(t, granted, testkit.Patience))
-			require.NoError(t, rdb.Ping(t.Context()).Err())
 		})
 	}
 }
@@ -110,19 +128,72 @@ func awaitReplicated(t testing.TB, s *redistest.Sentinels, keys ...string) {
 	}
 }
 
-// A master that is demoted without a failure is noticed by its refusal.
-func TestSwitch(t *testing.T) {
+// A planned failover leaves the old master writable. The client leaves it
+// because the Sentinels say so, and not because anything failed: the old master
+// is demoted only later.
+func TestPlannedFailover(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, 20*time.Second) // a machine that stalls is no failure
-	c := newClientOnly(t, failoverClient(t, s))
+	s := redistest.StartSentinels(t, testkit.Patience)
+	for _, one := range s.Sentinels {
+		one.Do(t, "SENTINEL", "DEBUG", "publish-period", 2*testkit.Patience.Milliseconds()) // of which four pass first
+	}
+	old := s.Agreed(t)
+	c := newClientOfSentinels(t, failoverOptions(s))
 	lock := relock.NewRedisLock("name", c, relock.WithBlock())
 	require.NoError(t, lock.Do(t.Context(), func(context.Context) error { return nil }))
-	old := s.Agreed(t)
+	awaitListeners(t, s, "default", 1)
+
 	s.Sentinels[0].Do(t, "SENTINEL", "FAILOVER", redistest.SentinelName)
-	s.AwaitSuccessor(t, old)
-	next := s.Return(t, old)
-	hold, err := lock.Acquire(t.Context())
+	next := s.AwaitSuccessor(t, old)
+	took := testkit.NewStopwatch(t)
+	testkit.Eventually(t, testkit.Patience, func() (moved bool) {
+		err := lock.Do(t.Context(), func(context.Context) error {
+			moved = next.Do(t, "EXISTS", "relock:{name}") == int64(1)
+			return nil
+		})
+		if !errors.Is(err, relock.ErrLockLost) { // one that the old master granted last
+			require.NoError(t, err)
+		}
+		return moved
+	}, "the client stays at the old master")
+	took.Within(5*time.Second, "the client looked by itself") // every 10 s
+	require.Contains(t, fmt.Sprintf("%s", old.Do(t, "ROLE")), "master")
+	s.Return(t, old)
+	require.NoError(t, lock.Do(t.Context(), func(context.Context) error { return nil }))
+}
+
+// awaitListeners waits until so many clients of a user listen to sentinels.
+func awaitListeners(t testing.TB, s *redistest.Sentinels, user string, want int) {
+	t.Helper()
+	listens := regexp.MustCompile(` sub=[1-9].* user=` + user + " ")
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		found := 0
+		for _, one := range s.Sentinels {
+			found += len(listens.FindAll(one.Do(t, "CLIENT", "LIST").([]byte), -1))
+		}
+		return found == want
+	}, "listeners")
+}
+
+// If no Sentinel answers, the master that is known is still dialled: a hold is
+// renewed over new connections, and others are granted.
+func TestMasterIsDialledWithoutSentinels(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinels(t, testkit.Patience)
+	c := newClientOfSentinels(t, failoverOptions(s))
+	hold, err := relock.NewRedisLock("held", c, relock.WithBlock(), relock.WithWatchdog(6*time.Second)).Acquire(t.Context())
 	require.NoError(t, err)
-	require.EqualValues(t, 1, next.Do(t, "EXISTS", "relock:{name}"))
+	for _, one := range s.Sentinels {
+		one.Kill(t)
+	}
+	master := s.Servers[0]
+	for i := range 3 {
+		master.Do(t, "CLIENT", "KILL", "TYPE", "normal")
+		master.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		before := hold.ValidUntil()
+		other := relock.NewRedisLock(fmt.Sprint("other ", i), c, relock.WithBlock())
+		require.NoError(t, other.Do(t.Context(), func(context.Context) error { return nil }))
+		testkit.Eventually(t, testkit.Patience, func() bool { return hold.ValidUntil().After(before) }, "no renewal")
+	}
 	require.NoError(t, hold.Unlock(t.Context()))
 }

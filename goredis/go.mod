@@ -3,7 +3,6 @@ module github.com/relock-go/relock/goredis
 go 1.25.0
 
 require (
-	github.com/gomodule/redigo v1.9.3
 	github.com/google/uuid v1.6.0
 	github.com/redis/go-redis/v9 v9.9.0
 	github.com/relock-go/relock v0.1.0
@@ -14,6 +13,7 @@ require (
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
+	github.com/gomodule/redigo v1.9.3 // indirect
 	github.com/petermattis/goid v0.0.0-20260820044319-269ab09b5261 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 )

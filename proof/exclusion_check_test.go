@@ -88,10 +88,10 @@ func (v *verdict) judgeOverlaps(sections []section) {
 	}
 }
 
-// judgeWrites finds the writes that replaced another value than the one read.
-// It returns the stale ones.
-func (v *verdict) judgeWrites(sections []section, halts []halt) (stale []*section) {
-	var wrong []*section
+// judgeWrites finds and returns the writes that replaced another value than the
+// one read. A stale one may find what it has read, and be none of them.
+func (v *verdict) judgeWrites(sections []section, halts []halt) (wrong []*section) {
+	var stale []*section
 	for i := range sections {
 		switch s := &sections[i]; {
 		case s.tried && !s.done:
@@ -100,6 +100,9 @@ func (v *verdict) judgeWrites(sections []section, halts []halt) (stale []*sectio
 			v.increments++
 			if s.checked >= s.valid && !haltedIn(halts, s) {
 				v.violate("Err said nothing %s after the end of the validity: %v", millis(s.checked-s.valid), s)
+			}
+			if s.wrote > s.valid || haltedIn(halts, s) {
+				stale = append(stale, s)
 			}
 			if s.before != s.read {
 				wrong = append(wrong, s)
@@ -111,10 +114,8 @@ func (v *verdict) judgeWrites(sections []section, halts []halt) (stale []*sectio
 		switch {
 		case haltedIn(halts, s):
 			v.stopped++
-			stale = append(stale, s)
 		case s.wrote > s.valid:
 			v.stalled++
-			stale = append(stale, s)
 		default:
 			rest = append(rest, s)
 		}
@@ -226,6 +227,19 @@ func TestTheCheckerKnowsStaleWrites(t *testing.T) {
 	}
 	run[1].valid = 600
 	require.NotEmpty(t, judgeSections(run, explained, 6).violations, "the register does not fit the losses")
+}
+
+// A stale write that finds the value it has read overruns the next holder, who
+// has read the same one.
+func TestTheCheckerKnowsStaleWritesThatLoseNothing(t *testing.T) {
+	t.Parallel()
+	run := goodRun()
+	run[3].wrote, run[3].valid = 445, 390
+	run[4].read, run[4].before = 3, 4
+	run[5].read, run[5].before = 4, 4
+	require.Equal(t, &verdict{increments: 6, overrun: 1, lost: 1}, judgeSections(run, nil, 5))
+	run[3].valid = 500
+	require.NotEmpty(t, judgeSections(run, nil, 5).violations, "it was not stale")
 }
 
 // A process that continues after a stall must learn of the loss from Err. It is

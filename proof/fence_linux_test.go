@@ -45,13 +45,15 @@ func fencedRole(self *faults.Self) error {
 }
 
 // A holder that was stopped beyond its lease writes late. Only a guard at the
-// data can refuse the write. Without a guard it succeeds.
+// data can refuse the write. Without a guard it succeeds. The server's clock
+// jumps over the lease.
 func TestStaleWriteIsRefused(t *testing.T) {
-	const lease = 500 * time.Millisecond
-	server := redistest.Start(t)
+	const lease = time.Minute
+	server, clock := redistest.StartWithClock(t)
 	stopped := faults.Spawn(t, "fenced", server.Network, server.Address, strconv.FormatInt(lease.Milliseconds(), 10))
 	first := stopped.Next("held", patience)
 	stopped.Stop()
+	clock.Advance(t, 2*lease)
 	client := newParentClient(t, server)
 	hold, err := relock.NewRedisLock("fenced", client, relock.WithFencing(), relock.WithBlock()).Acquire(t.Context())
 	require.NoError(t, err)

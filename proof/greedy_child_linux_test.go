@@ -26,6 +26,14 @@ type ledger struct {
 
 const greedyProcesses = 4
 
+// total returns how many grants there were.
+func (l *ledger) total() (n int64) {
+	for process := range l.grants {
+		n += atomic.LoadInt64(&l.grants[process])
+	}
+	return n
+}
+
 // begins and ends are called by the holder.
 func (l *ledger) begins(process int64) (now int64) {
 	now = faults.Now()

@@ -18,8 +18,8 @@ import (
 // each lock, and a small multiple of what bare redigo uses to renew them.
 func TestWatchdogKeepsManyLocks(t *testing.T) {
 	locks := pick(100_000, 5000)
-	lease := pick(30*time.Second, 2*time.Second)
-	length := 2 * lease
+	lease := pick(30*time.Second, 5*time.Second) // a command has a third of it
+	length := pick(2*lease, lease)
 	server := redistest.Start(t)
 	path := filepath.Join(t.TempDir(), "keeper")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./internal/keeper").CombinedOutput()

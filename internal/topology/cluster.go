@@ -16,6 +16,10 @@ type ClusterConfig struct {
 	Addresses []string                    // of some servers, which are asked first
 	Map       func(address string) string // of what servers name; nil for none
 	Servers   *driver.Config              // of all connections
+
+	// SlotsOnly says that Servers.Dial may encrypt. Only CLUSTER SLOTS names
+	// the ports for connections such as the one that has asked.
+	SlotsOnly bool
 }
 
 // Cluster knows the masters of the slots of a Redis Cluster. Its methods may be

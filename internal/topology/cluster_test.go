@@ -208,7 +208,8 @@ func TestAddressesInRedirects(t *testing.T) {
 	t.Parallel()
 	p := clusterOf(t, []string{"h:1"})
 	for to, want := range map[string]string{
-		"10.0.0.1:6379": "10.0.0.1:6379", ":6380": "asked:6380", "?:6380": "asked:6380", "::1:6379": "[::1]:6379", "[::1]:6379": "[::1]:6379",
+		"10.0.0.1:6379": "10.0.0.1:6379", ":6380": "asked:6380", "?:6380": "asked:6380", "fe80::1:6379": "[fe80::1]:6379", "[fe80::1]:6379": "[fe80::1]:6379",
+		"127.0.0.1:6379": "asked:6379", "::1:6379": "asked:6379",
 		"a.example:6379": "a.example:6379", "": "", "h": "", "h:0": "", "h:x": "", "h:65536": "", ":": "",
 	} {
 		require.Equal(t, want, p.Redirect("k", "asked:6379", to, true), to)

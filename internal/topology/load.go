@@ -178,15 +178,21 @@ func (c *Cluster) ask(ctx context.Context, address string) (*view, error) {
 	p := driver.NewPool(shortConfig(c.config.Servers, address, loadLimit))
 	defer p.Close() //nolint:errcheck // nothing is under way
 	r := &reader{asked: address, tls: c.config.Servers.UseTLS, use: c.config.Map}
-	o := p.Call(ctx, driver.Limits{}, command("CLUSTER", "SHARDS"))
-	if o.Err == nil {
-		return r.read((*reader).shards, o.Reply)
+	if !c.config.SlotsOnly {
+		o := p.Call(ctx, driver.Limits{}, command("CLUSTER", "SHARDS"))
+		if o.Err == nil {
+			return r.read((*reader).shards, o.Reply)
+		}
+		if !o.Answered || driver.IsTransient(o.Err) { // a refused log-in is no answer to the command
+			return nil, o.Err
+		}
 	}
-	if !o.Answered || driver.IsTransient(o.Err) { // a refused log-in is no answer to the command
-		return nil, o.Err
-	}
-	if o = p.Call(ctx, driver.Limits{}, command("CLUSTER", "SLOTS")); o.Err == nil {
+	o := p.Call(ctx, driver.Limits{}, command("CLUSTER", "SLOTS"))
+	switch {
+	case o.Err == nil:
 		return r.read((*reader).ranges, o.Reply)
+	case !o.Answered:
+		return nil, o.Err
 	}
 	return nil, explain(o.Err)
 }

@@ -1,17 +1,13 @@
 package topology
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"io"
-	"net"
 	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -156,7 +152,7 @@ func TestSentinelsOverTLS(t *testing.T) {
 	trusted.AddCert(web.Certificate())
 	encrypted := map[string]string{}
 	for _, one := range append(slices.Clone(s.Sentinels), s.Servers...) {
-		encrypted[one.Address] = encrypt(t, web.TLS.Certificates, one.Address)
+		encrypted[one.Address] = one.Encrypt(t, web.TLS.Certificates)
 	}
 	config := func(c *SentinelConfig) {
 		c.Servers.UseTLS, c.Servers.TLS = true, &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}
@@ -177,39 +173,4 @@ func TestSentinelsOverTLS(t *testing.T) {
 	p = quickSentinelOf(t, s, config, func(c *SentinelConfig) { c.Servers.UseTLS = false })
 	_, err = p.Master(t.Context())
 	require.Error(t, err)
-}
-
-// encrypt returns the address of a listener that forwards what it decrypts.
-func encrypt(t testing.TB, certificates []tls.Certificate, to string) string {
-	t.Helper()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certificates, MinVersion: tls.VersionTLS12})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", to)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			for _, c := range [][2]net.Conn{{client, server}, {server, client}} {
-				context.AfterFunc(ctx, func() { _ = c[0].Close() })
-				group.Go(func() {
-					_, _ = io.Copy(c[0], c[1]) // ends with either
-					_ = c[0].Close()
-				})
-			}
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		cancel()
-		group.Wait()
-	})
-	return l.Addr().String()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
@@ -143,18 +144,26 @@ func (r *reader) note(host, port any) string {
 }
 
 // named returns the address to use for one that the server at asked names. A
-// host that this one does not know is its own. The address is "" if there is
-// no port.
+// host that this one does not know is its own. So is a loopback address, unless
+// the user maps it: on the client's machine it would be another server. The
+// address is "" if there is no port.
 func named(use func(address string) string, asked, host, port string) (address string, err error) {
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return "", nil
 	}
-	if host == "" || host == "?" {
-		if host, _, err = net.SplitHostPort(asked); err != nil {
-			return "", nil //nolint:nilerr // a path has no host
-		}
+	asker, _, err := net.SplitHostPort(asked)
+	unknown := host == "" || host == "?"
+	switch {
+	case unknown && err != nil:
+		return "", nil // a path has no host
+	case unknown, use == nil && isLoopback(host) && asker != "" && !isLoopback(asker):
+		host = asker
 	}
 	return translate(use, net.JoinHostPort(host, port))
+}
+
+func isLoopback(host string) bool {
+	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
 }
 
 // fieldsOf returns an array of names and values as a map.

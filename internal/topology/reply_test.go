@@ -99,6 +99,35 @@ func TestSlotsOfServers(t *testing.T) {
 	}
 }
 
+// A server without a host is at the machine that has answered, and so is one
+// with a loopback address, which is the user's if it is mapped.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	for _, tt := range [][4]string{
+		{"10.0.0.1:7", "10.0.0.2", "8", "10.0.0.2:8"},
+		{"10.0.0.1:7", "", "8", "10.0.0.1:8"},
+		{"10.0.0.1:7", "?", "8", "10.0.0.1:8"},
+		{"10.0.0.1:7", "127.0.0.1", "8", "10.0.0.1:8"},
+		{"redis.example:7", "127.0.0.1", "8", "redis.example:8"},
+		{"127.0.0.1:7", "127.0.0.2", "8", "127.0.0.2:8"},
+		{"localhost:7", "127.0.0.1", "8", "127.0.0.1:8"},
+		{"[fd00::1]:7", "fd00::2", "8", "[fd00::2]:8"},
+		{"[fd00::1]:7", "", "8", "[fd00::1]:8"},
+		{":7", "", "8", ":8"}, // which is localhost
+		{":7", "127.0.0.1", "8", "127.0.0.1:8"},
+		{"no port", "", "8", ""},
+		{"no port", "127.0.0.1", "8", "127.0.0.1:8"},
+		{"10.0.0.1:7", "10.0.0.2", "0", ""},
+	} {
+		address, err := named(nil, tt[0], tt[1], tt[2])
+		require.NoError(t, err)
+		require.Equal(t, tt[3], address, tt)
+	}
+	address, err := named(func(address string) string { return "mapped " + address }, "10.0.0.1:7", "127.0.0.1", "8")
+	require.NoError(t, err)
+	require.Equal(t, "mapped 127.0.0.1:8", address)
+}
+
 // A reply that is none is a mistake of the address.
 func TestRepliesThatAreWrong(t *testing.T) {
 	t.Parallel()

@@ -154,4 +154,20 @@ var slotTableFaults = []mutant{
 		new:  "	case masters > 2:\n",
 		test: "TestPingOfAServerInACluster",
 	},
+	{
+		name: "cluster: a server without a host is elsewhere",
+		file: "internal/topology/reply.go",
+		old:  "		host = asker\n",
+		new:  "		host = \"127.0.0.1\"\n",
+		in:   "internal/topology",
+		test: "TestNamed",
+	},
+	{
+		name: "cluster: a loopback address is the client's machine",
+		file: "internal/topology/reply.go",
+		old:  "use == nil && isLoopback(host)",
+		new:  "use != nil && isLoopback(host)",
+		in:   "internal/topology",
+		test: "TestNamed",
+	},
 }
