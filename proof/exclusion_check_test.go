@@ -229,8 +229,8 @@ func TestTheCheckerKnowsStaleWrites(t *testing.T) {
 	require.NotEmpty(t, judgeSections(run, explained, 6).violations, "the register does not fit the losses")
 }
 
-// A stale write that finds the value it has read overruns the next holder, who
-// has read the same one.
+// A stale write that finds the value it has read overruns the next holder, if
+// that has read the same one.
 func TestTheCheckerKnowsStaleWritesThatLoseNothing(t *testing.T) {
 	t.Parallel()
 	run := goodRun()
