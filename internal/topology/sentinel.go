@@ -28,6 +28,7 @@ type Sentinel struct {
 
 	// These are guarded by mu.
 	master    string             // "" before the first answer
+	epoch     int64              // of the configuration that named it; see take
 	interrupt context.CancelFunc // ends the look under way; nil without one
 	invalid   bool               // the master failed since the last look began
 	sentinels []string           // the first one answered last

@@ -83,4 +83,28 @@ var sentinelFaults = []mutant{
 		in:   "internal/topology",
 		test: "TestLimitFollowsTheNetwork",
 	},
+	{
+		name: "sentinel: one that missed a failover leads back to the old master",
+		file: "internal/topology/epoch.go",
+		old:  "	if w.epoch < r.epoch {\n",
+		new:  "	if w.epoch < 0 {\n",
+		in:   "internal/topology",
+		test: "TestSentinelThatMissedAFailover",
+	},
+	{
+		name: "sentinel: one that was set up anew is enough to forget the epoch",
+		file: "internal/topology/epoch.go",
+		old:  "	if r.behind == len(r.order) {\n",
+		new:  "	if r.behind > 0 {\n",
+		in:   "internal/topology",
+		test: "TestSentinelThatMissedAFailover",
+	},
+	{
+		name: "sentinel: no master is found after all sentinels were set up anew",
+		file: "internal/topology/epoch.go",
+		old:  "	if r.behind == len(r.order) {\n",
+		new:  "	if r.behind > len(r.order) {\n",
+		in:   "internal/topology",
+		test: "TestSentinelsAreSetUpAnew",
+	},
 }
