@@ -190,6 +190,11 @@ type Topology struct {
 	// redirects a request by MOVED. It must return immediately. It is optional.
 	Invalidate func(address string)
 
+	// Refresh looks for the servers, and returns when a look that began after
+	// the call has ended. It is optional. With it, a request for which there is
+	// no server now, or that was not sent, waits for a look.
+	Refresh func(ctx context.Context) error
+
 	// Changes has a value if masters have changed. Then the connections to
 	// servers that are not among Masters are closed, and all waiters check. It
 	// is optional.

@@ -24,16 +24,16 @@ const (
 	// A master that was invalidated is asked whether it answers, and looked for
 	// until it does. That must not delay the next load.
 	checkLimit = loadPause
-	missingFor = 30 * time.Second
+	missingFor = 30 * time.Second // also the master of a slot
 )
 
-// run loads the table until Close. The first load is wanted now.
-func (c *Cluster) run() {
+// loadUntilClosed loads the table. The first load is wanted now.
+func (c *Cluster) loadUntilClosed() {
 	var last time.Time
 	for c.rest(last) {
 		c.load()
 		last = time.Now()
-		if c.missing() {
+		if c.missing() || c.table.Load().hasNewHole() {
 			signal(c.soon)
 		}
 	}
@@ -106,7 +106,6 @@ func (c *Cluster) load() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.loading = false
 	c.doubt(failures)
 	c.conclude(failed("no slots of the Cluster", "server", failures))
 }
@@ -117,8 +116,8 @@ func (c *Cluster) load() {
 func (c *Cluster) begin() (order []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.loading, c.corrected = true, map[int]string{}
-	c.drain()
+	c.search.begin()
+	c.corrected = map[int]string{}
 	defer func() { c.newest = "" }()
 	order = slices.Clone(c.nodes)
 	rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
@@ -147,13 +146,13 @@ func (c *Cluster) rank(address string) int {
 func (c *Cluster) finish(at string, found *view, failures []failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.loading = false
 	for slot, address := range c.corrected {
 		found.table.assign(slot, slot, address)
 	}
 	c.nodes = found.nodes
 	c.doubt(failures)
 	delete(c.doubted, at)
+	found.table.noteHoles(c.table.Load(), time.Now())
 	c.replace(found.table)
 	c.conclude(nil)
 }

@@ -14,8 +14,8 @@ const (
 	maxInterval  = 250 * time.Millisecond // while no master passes the check
 )
 
-// run looks until Close.
-func (s *Sentinel) run() {
+// lookUntilClosed looks for the master.
+func (s *Sentinel) lookUntilClosed() {
 	interval := minInterval
 	for {
 		var found bool
@@ -75,7 +75,7 @@ func (s *Sentinel) begin(interrupt context.CancelFunc) *round {
 		r.trusted = s.master
 	}
 	s.invalid, s.interrupt = false, interrupt
-	s.drain()
+	s.search.begin()
 	return r
 }
 

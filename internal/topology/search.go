@@ -18,7 +18,9 @@ type search struct {
 	soon    chan struct{} // look, unless that was just done
 
 	mu      sync.Mutex
+	run     func() // looks until Close
 	started bool
+	looking bool  // a look is under way
 	err     error // of the last look
 	next    *look // under way, or the next one
 }
@@ -38,14 +40,36 @@ func newSearch() *search {
 }
 
 // start starts the goroutine that looks, once; mu is held.
-func (s *search) start(run func()) {
+func (s *search) start() {
 	if !s.started {
-		s.started = s.tasks.Start(run)
+		s.started = s.tasks.Start(s.run)
 	}
 }
 
-// drain removes the wish for a look, because one begins; mu is held.
-func (s *search) drain() {
+// Refresh looks, and returns when a look that began after the call has ended.
+// One that is under way may have asked before.
+func (s *search) Refresh(ctx context.Context) error {
+	for first := true; ; first = false {
+		late, next, last := s.want()
+		if err := await(ctx, next, last); !late || !first || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// want asks for a look. It returns the one that ends next, and reports whether
+// that began before.
+func (s *search) want() (late bool, next *look, last error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.start()
+	signal(s.soon)
+	return s.looking, s.next, s.err
+}
+
+// begin notes that a look begins, so that none is wanted; mu is held.
+func (s *search) begin() {
+	s.looking = true
 	select {
 	case <-s.soon:
 	default:
@@ -54,6 +78,7 @@ func (s *search) drain() {
 
 // conclude ends a look; mu is held.
 func (s *search) conclude(err error) {
+	s.looking = false
 	s.err, s.next.err = err, err
 	close(s.next.done)
 	s.next = newLook()

@@ -38,9 +38,11 @@ type Sentinel struct {
 
 // NewSentinel returns the topology of one master. It makes no network call.
 func NewSentinel(c SentinelConfig) *Sentinel {
-	return &Sentinel{
+	s := &Sentinel{
 		search: newSearch(), config: c, now: make(chan struct{}, 1), sentinels: slices.Clone(c.Addresses), limit: firstLimit,
 	}
+	s.run = s.lookUntilClosed
+	return s
 }
 
 // Topology returns the functions that a router calls.
@@ -51,7 +53,7 @@ func (s *Sentinel) Topology() *driver.Topology {
 			address, err := s.Master(ctx)
 			return []string{address}, err
 		},
-		Invalidate: s.Invalidate, Changes: s.changes, Close: s.Close,
+		Invalidate: s.Invalidate, Refresh: s.Refresh, Changes: s.changes, Close: s.Close,
 	}
 }
 
@@ -75,7 +77,7 @@ func (s *Sentinel) Master(ctx context.Context) (string, error) {
 func (s *Sentinel) known() (address string, next *look, last error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.start(s.run)
+	s.start()
 	return s.master, s.next, s.err
 }
 
