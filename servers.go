@@ -56,7 +56,7 @@ func newSentinelClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
 	}
 	s := topology.NewSentinel(topology.SentinelConfig{
 		Name: c.servers.master, Addresses: c.servers.addresses, Username: c.servers.user, Password: c.servers.password,
-		Map: c.servers.mapping, Servers: &c.Config,
+		Map: c.servers.mapping, Servers: &c.Config, Logger: c.logger,
 	})
 	return newRoutedClient(c, s.Topology())
 }
@@ -97,7 +97,9 @@ func newClusterClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
 	if err := m.Err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
-	t := topology.NewCluster(topology.ClusterConfig{Addresses: c.servers.addresses, Map: c.servers.mapping, Servers: &c.Config})
+	t := topology.NewCluster(topology.ClusterConfig{
+		Addresses: c.servers.addresses, Map: c.servers.mapping, Servers: &c.Config, Logger: c.logger,
+	})
 	return newRoutedClient(c, t.Topology())
 }
 

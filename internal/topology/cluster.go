@@ -3,6 +3,7 @@ package topology
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,6 +17,7 @@ type ClusterConfig struct {
 	Addresses []string                    // of some servers, which are asked first
 	Map       func(address string) string // of what servers name; nil for none
 	Servers   *driver.Config              // of all connections
+	Logger    *slog.Logger                // of what delays calls; nil for none
 }
 
 // Cluster knows the masters of the slots of a Redis Cluster. Its methods may be
@@ -35,7 +37,7 @@ type Cluster struct {
 
 // NewCluster returns the topology of a Cluster. It makes no network call.
 func NewCluster(c ClusterConfig) *Cluster {
-	t := &Cluster{search: newSearch(), config: c, doubted: map[string]time.Time{}}
+	t := &Cluster{search: newSearch(c.Logger), config: c, doubted: map[string]time.Time{}}
 	t.run = t.loadUntilClosed
 	return t
 }

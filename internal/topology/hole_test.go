@@ -107,7 +107,7 @@ func TestRequestWaitsForAMasterWithinItsLimit(t *testing.T) {
 // A look that is under way does not count: it may have asked before.
 func TestRefreshBeginsAfterTheCall(t *testing.T) {
 	t.Parallel()
-	s := newSearch()
+	s := newSearch(nil)
 	s.run = func() { <-s.life.Done() }
 	begin := func() {
 		s.mu.Lock()

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -107,7 +106,7 @@ func (c *Cluster) load() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.doubt(failures)
-	c.conclude(failed("no slots of the Cluster", "server", failures))
+	c.conclude(failed("no slots of the Cluster", "server", failures, c.config.Addresses))
 }
 
 // begin returns the servers to ask: those that are known, in random order, and
@@ -193,7 +192,7 @@ func (c *Cluster) ask(ctx context.Context, address string) (*view, error) {
 // explain adds to the refusal of a server what to do about it.
 func explain(err error) error {
 	switch {
-	case errors.Is(err, errs.ErrDenied):
+	case driver.IsForbidden(err):
 		return fmt.Errorf("%w; the user needs +cluster|shards or +cluster|slots", err)
 	case strings.Contains(err.Error(), "cluster support disabled"):
 		return &reason{"it is no Cluster; use NewClient", errs.ErrInvalid}

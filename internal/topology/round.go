@@ -59,9 +59,9 @@ func (r *round) check(ctx context.Context, address string) error {
 }
 
 // err returns the failure of a round that found no master.
-func (r *round) err() error {
+func (r *round) err() *lookError {
 	if r.master != "" {
 		return nil
 	}
-	return failed(fmt.Sprintf("no master %q", r.of.config.Name), "sentinel", r.failed)
+	return failed(fmt.Sprintf("no master %q", r.of.config.Name), "sentinel", r.failed, r.of.config.Addresses)
 }

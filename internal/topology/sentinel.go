@@ -2,6 +2,7 @@ package topology
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ type SentinelConfig struct {
 	Password  *string                     // see [driver.Config]
 	Map       func(address string) string // of what sentinels name; nil for none
 	Servers   *driver.Config              // of the connections to servers
+	Logger    *slog.Logger                // of what delays calls; nil for none
 }
 
 // Sentinel knows the master that sentinels name. Its methods may be called
@@ -39,7 +41,7 @@ type Sentinel struct {
 // NewSentinel returns the topology of one master. It makes no network call.
 func NewSentinel(c SentinelConfig) *Sentinel {
 	s := &Sentinel{
-		search: newSearch(), config: c, now: make(chan struct{}, 1), sentinels: slices.Clone(c.Addresses), limit: firstLimit,
+		search: newSearch(c.Logger), config: c, now: make(chan struct{}, 1), sentinels: slices.Clone(c.Addresses), limit: firstLimit,
 	}
 	s.run = s.lookUntilClosed
 	return s

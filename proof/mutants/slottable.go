@@ -148,6 +148,14 @@ var slotTableFaults = []mutant{
 		test: "TestMasterThatHangsIsLookedFor",
 	},
 	{
+		name: "cluster: a wrong password is taken for a missing permission",
+		file: "internal/topology/load.go",
+		old:  "	case driver.IsForbidden(err):\n",
+		new:  "	case strings.Contains(err.Error(), \"denied\"):\n",
+		in:   "internal/topology",
+		test: "TestServerThatSaysNoIsOutvoted",
+	},
+	{
 		name: "cluster: loads stop while a slot has no master",
 		file: "internal/topology/load.go",
 		old:  "c.missing() || c.table.Load().hasNewHole()",
