@@ -193,8 +193,10 @@ type Topology struct {
 	Invalidate func(address string)
 
 	// Refresh looks for the servers, and returns when a look that began after
-	// the call has ended. It is optional. With it, a request for which there is
-	// no server now, or that was not sent, waits for a look.
+	// the call has ended, or when ctx ends. Master then returns what it found.
+	// It is optional. With it, a request that surely was not executed waits for
+	// a look, and goes on at the server that Master names then. It is also
+	// called beside a request to a server that has not answered for 5 s.
 	Refresh func(ctx context.Context) error
 
 	// Changes has a value if masters have changed. Then the connections to

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/tasks"
@@ -21,6 +22,8 @@ type Router struct {
 	life     context.Context // cancelled by Close
 	end      context.CancelFunc
 	tasks    tasks.Group
+	start    time.Time
+	checked  atomic.Int64         // when the routes were checked, see checkRoute
 	only     atomic.Pointer[node] // the node while there is one
 
 	mu    sync.Mutex
@@ -39,7 +42,7 @@ const maxKnown = 10000
 // NewRouter returns a driver on the servers of a topology. It calls none of its
 // functions.
 func NewRouter(c *Config, t *Topology) *Router {
-	r := &Router{topology: t, config: c, nodes: map[string]*node{}, known: map[string]*node{}}
+	r := &Router{topology: t, config: c, start: time.Now(), nodes: map[string]*node{}, known: map[string]*node{}}
 	r.life, r.end = context.WithCancel(context.Background())
 	return r
 }
@@ -59,7 +62,9 @@ func (r *Router) run(ctx context.Context, limit Limits, q Request, send sending)
 	if err != nil {
 		return Result{Err: err}
 	}
-	return n.follow(ctx, limit, q, send(n, ctx, limit, q), send)
+	n.checkRoute()
+	o := n.follow(ctx, limit, q, send(n, ctx, limit, q), send)
+	return n.orElsewhere(ctx, limit, q, o, send)
 }
 
 // nodeOf returns the node of a request, within the limit for connecting. It
@@ -160,6 +165,7 @@ func (r *Router) at(address string) (*node, error) {
 			return nil, errs.ErrClosed
 		}
 		n = &node{Pool: NewPool(r.topology.configOf(r.config, address)), router: r, address: address}
+		n.answered.Store(int64(time.Since(r.start))) // the topology has just named it
 		r.nodes[address] = n
 		r.setOnly()
 	}
