@@ -202,20 +202,33 @@ func (r *Router) Known(key string) Node {
 	return nowhere{}
 }
 
-// Nodes returns the nodes that the topology names; see [Driver].
-func (r *Router) Nodes(ctx context.Context) (all []Node, err error) {
-	some, err := r.masters(ctx)
-	for _, n := range some {
-		all = append(all, n)
-	}
-	return all, err
-}
-
-func (r *Router) masters(ctx context.Context) (all []*node, err error) {
+// Nodes returns the nodes that the topology names; see [Driver]. It waits for a
+// master that the topology expects.
+func (r *Router) Nodes(ctx context.Context) ([]Node, error) {
 	asked := r.ask(ctx, Limits{})
 	defer asked.end()
-	addresses, err := r.topology.Masters(asked)
+	some, err := r.masters(asked)
+	for r.topology.Refresh != nil && errors.Is(err, ErrNoMaster) && asked.Err() == nil {
+		_ = r.topology.Refresh(asked) // if it fails, the old error says more
+		some, err = r.masters(asked)
+	}
 	if err != nil {
+		return nil, err
+	}
+	all := make([]Node, len(some))
+	for i, n := range some {
+		all[i] = n
+	}
+	return all, nil
+}
+
+// masters returns the nodes that the topology names, also with ErrNoMaster.
+func (r *Router) masters(ctx context.Context) (all []*node, missing error) {
+	addresses, err := r.topology.Masters(ctx)
+	switch {
+	case errors.Is(err, ErrNoMaster):
+		missing = unrouted(err)
+	case err != nil:
 		return nil, unrouted(err)
 	}
 	r.mu.Lock()
@@ -227,7 +240,7 @@ func (r *Router) masters(ctx context.Context) (all []*node, err error) {
 		}
 		all = append(all, n)
 	}
-	return all, nil
+	return all, missing
 }
 
 // every returns all open nodes, also those that the topology no longer names.

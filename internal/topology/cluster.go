@@ -70,13 +70,18 @@ func (c *Cluster) Master(ctx context.Context, key string) (string, error) {
 	return address, nil
 }
 
-// Masters returns the addresses of all masters that have slots.
+// Masters returns the addresses of all masters that have slots. If slots have
+// none now, it also returns [driver.ErrNoMaster].
 func (c *Cluster) Masters(ctx context.Context) ([]string, error) {
 	t, err := c.current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return t.owners(), nil
+	if t.hasNewHole() {
+		signal(c.soon)
+		err = &reason{"CLUSTERDOWN: slots have no master that is online", driver.ErrNoMaster}
+	}
+	return t.owners(), err
 }
 
 // current returns the table, if need be after a load.

@@ -48,7 +48,8 @@ func TestHoleInTheTableIsFilled(t *testing.T) {
 	testkit.Eventually(t, testkit.Patience, func() bool { return p.inTable("k") == next }, "the table has the successor")
 }
 
-// A request for a slot without a master waits for it. A job of a worker does
+// A request for a slot without a master waits for it, and so does one for all
+// masters, as that of a list or a ping. A job of a worker does
 // not, because it has other jobs to send.
 func TestRequestWaitsForTheMasterOfItsSlot(t *testing.T) {
 	t.Parallel()
@@ -61,16 +62,25 @@ func TestRequestWaitsForTheMasterOfItsSlot(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	replace := loseMaster(t, p, s, "k")
 
-	_, err := r.Home(context.Background(), "k")
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	_, err := r.Nodes(left)
+	require.ErrorContains(t, err, "slots have no master that is online")
+	_, err = r.Home(context.Background(), "k")
 	require.ErrorContains(t, err, "has no master that is online")
 	require.True(t, lockspec.IsRetryable(err), err)
 	sent := testkit.Async(t, func() error { return r.Send(t.Context(), driver.Limits{}, driver.SetNX("k", "1", time.Hour)).Err })
+	var nodes []driver.Node
+	listed := testkit.Async(t, func() (err error) { nodes, err = r.Nodes(t.Context()); return err })
 	for range 3 {
 		require.NoError(t, p.Refresh(t.Context()))
 	}
 	require.Empty(t, sent, "it waits")
+	require.Empty(t, listed, "it waits")
 	replace()
 	require.NoError(t, testkit.ResultWithin(t, sent, testkit.Patience))
+	require.NoError(t, testkit.ResultWithin(t, listed, testkit.Patience))
+	require.Len(t, nodes, 3)
 
 	require.EqualValues(t, 1, s.MasterOf(t, "k").Do(t, "EXISTS", "k"))
 }

@@ -172,6 +172,14 @@ var slotTableFaults = []mutant{
 		test: "TestRequestWaitsForTheMasterOfItsSlot",
 	},
 	{
+		name: "cluster: a list leaves out the slots that have no master now",
+		file: "internal/topology/cluster.go",
+		old:  "	if t.hasNewHole() {\n",
+		new:  "	if t.hasNewHole() && len(t.masters) == 0 {\n",
+		in:   "internal/topology",
+		test: "TestRequestWaitsForTheMasterOfItsSlot",
+	},
+	{
 		name: "cluster: a job waits for the master of its slot",
 		file: "internal/driver/router.go",
 		old:  "r.find(ctx, Limits{}, key, r.topology.Master)",
