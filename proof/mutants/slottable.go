@@ -165,7 +165,7 @@ var slotTableFaults = []mutant{
 	},
 	{
 		name: "cluster: a request does not wait for the master of its slot",
-		file: "internal/driver/router.go",
+		file: "internal/driver/find.go",
 		old:  "r.topology.Refresh == nil || !errors.Is(err, ErrNoMaster)",
 		new:  "err == nil || address == \"\"",
 		in:   "internal/topology",
@@ -181,7 +181,7 @@ var slotTableFaults = []mutant{
 	},
 	{
 		name: "cluster: a job waits for the master of its slot",
-		file: "internal/driver/router.go",
+		file: "internal/driver/find.go",
 		old:  "r.find(ctx, Limits{}, key, r.topology.Master)",
 		new:  "r.find(ctx, Limits{}, key, r.expectMaster)",
 		in:   "internal/topology",
