@@ -181,8 +181,9 @@ func WithKeyPrefix(prefix string) ClientOption {
 }
 
 // WithLogger sets the logger for background events: lost locks, releases that
-// are not confirmed, and clean-up that was given up. By default nothing is
-// logged. Returned errors are not logged, except for a lost lock.
+// are not confirmed, clean-up that was given up, and a sentinel or a server of
+// a Cluster whose refusal does not count. By default nothing is logged.
+// Returned errors are not logged, except for a lost lock.
 //
 // The handler must return quickly, because it runs on the renewal and wake-up
 // goroutines. It must not use locks of the client.

@@ -56,7 +56,7 @@ func newSentinelClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
 	}
 	s := topology.NewSentinel(topology.SentinelConfig{
 		Name: c.servers.master, Addresses: c.servers.addresses, Username: c.servers.user, Password: c.servers.password,
-		Map: c.servers.mapping, Servers: &c.Config,
+		Map: c.servers.mapping, Servers: &c.Config, Logger: c.logger,
 	})
 	return newRoutedClient(c, s.Topology())
 }
@@ -97,7 +97,9 @@ func newClusterClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
 	if err := m.Err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
-	t := topology.NewCluster(topology.ClusterConfig{Addresses: c.servers.addresses, Map: c.servers.mapping, Servers: &c.Config})
+	t := topology.NewCluster(topology.ClusterConfig{
+		Addresses: c.servers.addresses, Map: c.servers.mapping, Servers: &c.Config, Logger: c.logger,
+	})
 	return newRoutedClient(c, t.Topology())
 }
 
@@ -189,6 +191,13 @@ type Topology struct {
 	// Invalidate is called if a server does not answer, takes no writes, or
 	// redirects a request by MOVED. It must return immediately. It is optional.
 	Invalidate func(address string)
+
+	// Refresh looks for the servers, and returns when a look that began after
+	// the call has ended, or when ctx ends. Master then returns what it found.
+	// It is optional. With it, a request that surely was not executed waits for
+	// a look, and goes on at the server that Master names then. It is also
+	// called beside a request to a server that has not answered for 5 s.
+	Refresh func(ctx context.Context) error
 
 	// Changes has a value if masters have changed. Then the connections to
 	// servers that are not among Masters are closed, and all waiters check. It

@@ -46,8 +46,10 @@ func (r *Router) Watch(changed func(gone []Node)) {
 // failed. If the topology does not say which nodes there are, none is
 // retired.
 func (r *Router) change() (gone []Node) {
-	masters, err := r.masters(context.Background())
-	if err != nil {
+	asked := r.ask(context.Background(), Limits{})
+	defer asked.end()
+	masters, err := r.masters(asked)
+	if err != nil && !errors.Is(err, ErrNoMaster) {
 		masters = r.named()
 	}
 	for _, n := range r.retireOthers(masters) {

@@ -72,6 +72,9 @@ func IsDenied(line redis.Error) bool {
 		strings.HasPrefix(text, "ERR Protocol error: unauthenticated") // a long request before AUTH
 }
 
+// IsForbidden reports whether the user is logged in and lacks a permission.
+func IsForbidden(err error) bool { return hasCode(err, "NOPERM") }
+
 // IsReadOnly reports whether the connection leads to a replica. After a
 // failover behind one address, another connection may lead to the master.
 func IsReadOnly(err error) bool { return hasCode(err, "READONLY") }

@@ -25,3 +25,6 @@ func DialWrapped(network, address string, wrap func(redis.ConnWithTimeout) redis
 		return wrap(conn.(redis.ConnWithTimeout)), nil
 	}
 }
+
+// RouteIdle is when the route of a node is checked.
+const RouteIdle = routeIdle

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,8 +14,9 @@ import (
 type node struct {
 	*Pool
 
-	router  *Router
-	address string
+	router   *Router
+	address  string
+	answered atomic.Int64 // when the last answered request was sent, after router.start
 }
 
 // Send runs one command; see [Driver].
@@ -36,6 +38,7 @@ func (n *node) ask(ctx context.Context, limit Limits, r Request) Result {
 func (n *node) noted(o Result) Result {
 	o.Err = n.orRetired(o.Err)
 	n.note(o.Err)
+	n.noteAnswer(o)
 	return o
 }
 
@@ -77,6 +80,7 @@ func (l nodeLink) Pipeline(limit BatchLimit, requests []Request) []Result {
 		o := &outcomes[i]
 		o.Err = l.node.orRetired(o.Err)
 		noted = noted || l.node.note(o.Err)
+		l.node.noteAnswer(*o)
 	}
 	l.node.followBatch(end, requests, outcomes)
 	return outcomes

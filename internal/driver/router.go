@@ -3,11 +3,11 @@ package driver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/tasks"
@@ -21,6 +21,8 @@ type Router struct {
 	life     context.Context // cancelled by Close
 	end      context.CancelFunc
 	tasks    tasks.Group
+	start    time.Time
+	checked  atomic.Int64         // when the routes were checked, see checkRoute
 	only     atomic.Pointer[node] // the node while there is one
 
 	mu    sync.Mutex
@@ -39,7 +41,7 @@ const maxKnown = 10000
 // NewRouter returns a driver on the servers of a topology. It calls none of its
 // functions.
 func NewRouter(c *Config, t *Topology) *Router {
-	r := &Router{topology: t, config: c, nodes: map[string]*node{}, known: map[string]*node{}}
+	r := &Router{topology: t, config: c, start: time.Now(), nodes: map[string]*node{}, known: map[string]*node{}}
 	r.life, r.end = context.WithCancel(context.Background())
 	return r
 }
@@ -59,57 +61,10 @@ func (r *Router) run(ctx context.Context, limit Limits, q Request, send sending)
 	if err != nil {
 		return Result{Err: err}
 	}
-	return n.follow(ctx, limit, q, send(n, ctx, limit, q), send)
+	n.checkRoute()
+	o := n.follow(ctx, limit, q, send(n, ctx, limit, q), send)
+	return n.orElsewhere(ctx, limit, q, o, send)
 }
-
-// nodeOf returns the node of a request, within the limit for connecting.
-func (r *Router) nodeOf(ctx context.Context, limit Limits, q Request) (*node, error) {
-	if ctx.Err() != nil {
-		return nil, ErrAbandoned
-	}
-	n, err := r.find(ctx, limit, q.Key())
-	if err != nil && ctx.Err() != nil && r.life.Err() == nil {
-		return nil, ErrAbandoned
-	}
-	return n, err
-}
-
-// Home returns the node of a key; see [Driver].
-func (r *Router) Home(ctx context.Context, key string) (Node, error) {
-	n, err := r.find(ctx, Limits{}, key)
-	if err != nil {
-		return nil, err // not a nil *node
-	}
-	return n, nil
-}
-
-// find asks the topology for the node of a key.
-func (r *Router) find(ctx context.Context, limit Limits, key string) (*node, error) {
-	asked := r.ask(ctx, limit)
-	defer asked.end()
-	address, err := r.topology.Master(asked, key)
-	switch {
-	case r.life.Err() != nil:
-		return nil, errs.ErrClosed
-	case err == nil && address == "":
-		err = errNoAddress
-	}
-	if err != nil {
-		return nil, unrouted(err)
-	}
-	return r.remember(key, address)
-}
-
-// unrouted returns the error of a request for which the topology has no server.
-func unrouted(err error) error { return unroutedError{Explain(err)} }
-
-type unroutedError struct{ reason error }
-
-func (e unroutedError) Error() string { return fmt.Sprintf("no server for the key: %v", e.reason) }
-
-func (e unroutedError) Unwrap() error { return e.reason }
-
-var errNoAddress = errors.New("the topology returned an empty address")
 
 // remember returns the node of an address, which has the key.
 func (r *Router) remember(key, address string) (*node, error) {
@@ -141,6 +96,7 @@ func (r *Router) at(address string) (*node, error) {
 			return nil, errs.ErrClosed
 		}
 		n = &node{Pool: NewPool(r.topology.configOf(r.config, address)), router: r, address: address}
+		n.answered.Store(int64(time.Since(r.start))) // the topology has just named it
 		r.nodes[address] = n
 		r.setOnly()
 	}
@@ -177,20 +133,33 @@ func (r *Router) Known(key string) Node {
 	return nowhere{}
 }
 
-// Nodes returns the nodes that the topology names; see [Driver].
-func (r *Router) Nodes(ctx context.Context) (all []Node, err error) {
-	some, err := r.masters(ctx)
-	for _, n := range some {
-		all = append(all, n)
-	}
-	return all, err
-}
-
-func (r *Router) masters(ctx context.Context) (all []*node, err error) {
+// Nodes returns the nodes that the topology names; see [Driver]. It waits for a
+// master that the topology expects.
+func (r *Router) Nodes(ctx context.Context) ([]Node, error) {
 	asked := r.ask(ctx, Limits{})
 	defer asked.end()
-	addresses, err := r.topology.Masters(asked)
+	some, err := r.masters(asked)
+	for r.topology.Refresh != nil && errors.Is(err, ErrNoMaster) && asked.Err() == nil {
+		_ = r.topology.Refresh(asked) // if it fails, the old error says more
+		some, err = r.masters(asked)
+	}
 	if err != nil {
+		return nil, err
+	}
+	all := make([]Node, len(some))
+	for i, n := range some {
+		all[i] = n
+	}
+	return all, nil
+}
+
+// masters returns the nodes that the topology names, also with ErrNoMaster.
+func (r *Router) masters(ctx context.Context) (all []*node, missing error) {
+	addresses, err := r.topology.Masters(ctx)
+	switch {
+	case errors.Is(err, ErrNoMaster):
+		missing = unrouted(err)
+	case err != nil:
 		return nil, unrouted(err)
 	}
 	r.mu.Lock()
@@ -202,7 +171,7 @@ func (r *Router) masters(ctx context.Context) (all []*node, err error) {
 		}
 		all = append(all, n)
 	}
-	return all, nil
+	return all, missing
 }
 
 // every returns all open nodes, also those that the topology no longer names.

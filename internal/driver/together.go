@@ -19,6 +19,7 @@ func (r *Router) SendAll(ctx context.Context, limit Limits, requests []Request) 
 	}
 	var group sync.WaitGroup
 	for _, p := range parts {
+		p.node.checkRoute()
 		if p.together = p.node.begin(ctx, limit, p.requests); p.together != nil {
 			continue
 		}
@@ -70,8 +71,14 @@ func (r *Router) split(ctx context.Context, limit Limits, requests []Request) (p
 
 // finish follows redirects, as Send does, and puts the results among all.
 func (p *part) finish(ctx context.Context, limit Limits, all []Result) {
+	lost := false // the others would wait for a look each, too
 	for i, o := range p.outcomes {
-		all[p.at[i]] = p.node.follow(ctx, limit, p.requests[i], p.node.noted(o), (*node).Send)
+		o = p.node.follow(ctx, limit, p.requests[i], p.node.noted(o), (*node).Send)
+		if !lost {
+			o = p.node.orElsewhere(ctx, limit, p.requests[i], o, (*node).Send)
+			lost = o.missedMaster()
+		}
+		all[p.at[i]] = o
 	}
 }
 

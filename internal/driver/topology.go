@@ -2,7 +2,9 @@ package driver
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"os"
 	"strings"
 )
 
@@ -16,9 +18,16 @@ type Topology struct {
 	Redirect   func(key, from, to string, once bool) (address string)
 	Sharded    bool
 	Invalidate func(address string)
+	Refresh    func(ctx context.Context) error
 	Changes    <-chan struct{}
 	Close      func() error
 }
+
+// ErrNoMaster is matched by the error of Master for a key that has no server
+// now, and may have one soon. A request waits for it, if the topology has a
+// Refresh. A job of a worker does not, since others of its batch would wait,
+// too.
+var ErrNoMaster = fmt.Errorf("the key has no master now: %w", os.ErrDeadlineExceeded)
 
 // configOf returns the settings of the node with this address.
 func (t *Topology) configOf(c *Config, address string) *Config {

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -19,23 +18,18 @@ func (s *Sentinel) configOf(sentinel string, limit time.Duration) *driver.Config
 	return c
 }
 
-// askOne asks a sentinel for the address of the master, and for other
-// sentinels. A sentinel that does not name others is no failure.
-func (s *Sentinel) askOne(ctx context.Context, sentinel string, limit time.Duration) (address string, others []string, err error) {
+// askOne asks a sentinel for the master, and for other sentinels. A sentinel
+// that does not name others is no failure.
+func (s *Sentinel) askOne(ctx context.Context, sentinel string, limit time.Duration) (word, error) {
 	p := driver.NewPool(s.configOf(sentinel, limit))
 	defer p.Close() //nolint:errcheck // nothing is under way
-	o := p.Call(ctx, driver.Limits{}, command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.config.Name))
-	switch {
-	case errors.Is(o.Err, errs.ErrDenied):
-		return "", nil, fmt.Errorf("%w; see WithSentinelLogin", o.Err)
-	case o.Err != nil:
-		return "", nil, o.Err
+	w, err := s.masterOf(ctx, p)
+	if err != nil {
+		return word{}, orLogin(err)
 	}
-	if address, err = s.addressIn(o.Reply); err != nil {
-		return "", nil, err
-	}
-	o = p.Call(ctx, driver.Limits{}, command("SENTINEL", "SENTINELS", s.config.Name))
-	return address, s.othersIn(o.Reply), nil
+	o := p.Call(ctx, driver.Limits{}, command("SENTINEL", "SENTINELS", s.config.Name))
+	w.others = s.othersIn(o.Reply)
+	return w, nil
 }
 
 // addressIn returns the address of the master from the answer of a sentinel.

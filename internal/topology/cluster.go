@@ -3,6 +3,7 @@ package topology
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,6 +17,7 @@ type ClusterConfig struct {
 	Addresses []string                    // of some servers, which are asked first
 	Map       func(address string) string // of what servers name; nil for none
 	Servers   *driver.Config              // of all connections
+	Logger    *slog.Logger                // of what delays calls; nil for none
 
 	// SlotsOnly says that Servers.Dial may encrypt. Only CLUSTER SLOTS names
 	// the ports for connections such as the one that has asked.
@@ -33,26 +35,28 @@ type Cluster struct {
 	// These are guarded by mu.
 	nodes     []string             // that the last answer named, masters and replicas
 	doubted   map[string]time.Time // servers that failed, and have not answered since
-	loading   bool
-	corrected map[int]string // masters of slots, since the load under way began
-	newest    string         // the server that has redirected a request since then, or ""
+	corrected map[int]string       // masters of slots, since the load under way began
+	newest    string               // the server that has redirected a request since then, or ""
 }
 
 // NewCluster returns the topology of a Cluster. It makes no network call.
 func NewCluster(c ClusterConfig) *Cluster {
-	return &Cluster{search: newSearch(), config: c, doubted: map[string]time.Time{}}
+	t := &Cluster{search: newSearch(c.Logger), config: c, doubted: map[string]time.Time{}}
+	t.run = t.loadUntilClosed
+	return t
 }
 
 // Topology returns the functions that a router calls.
 func (c *Cluster) Topology() *driver.Topology {
 	return &driver.Topology{
-		Master: c.Master, Masters: c.Masters, Invalidate: c.Invalidate, Redirect: c.Redirect, Sharded: true, Changes: c.changes,
-		Close: c.Close,
+		Master: c.Master, Masters: c.Masters, Invalidate: c.Invalidate, Refresh: c.Refresh, Redirect: c.Redirect, Sharded: true,
+		Changes: c.changes, Close: c.Close,
 	}
 }
 
 // Master returns the address of the master of a key. Before the first answer
-// of a server, it waits for the end of a load.
+// of a server, it waits for the end of a load. It does not wait for the master
+// of a slot that has none: see [driver.ErrNoMaster].
 func (c *Cluster) Master(ctx context.Context, key string) (string, error) {
 	t, err := c.current(ctx)
 	if err != nil {
@@ -65,18 +69,23 @@ func (c *Cluster) Master(ctx context.Context, key string) (string, error) {
 	address := t.master(slot)
 	if address == "" {
 		signal(c.soon)
-		return "", &reason{fmt.Sprintf("CLUSTERDOWN: slot %d has no master that is online", slot), driver.ErrTimeout}
+		return "", &reason{fmt.Sprintf("CLUSTERDOWN: slot %d has no master that is online", slot), t.kindOfHole()}
 	}
 	return address, nil
 }
 
-// Masters returns the addresses of all masters that have slots.
+// Masters returns the addresses of all masters that have slots. If slots have
+// none now, it also returns [driver.ErrNoMaster].
 func (c *Cluster) Masters(ctx context.Context) ([]string, error) {
 	t, err := c.current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return t.owners(), nil
+	if t.hasNewHole() {
+		signal(c.soon)
+		err = &reason{"CLUSTERDOWN: slots have no master that is online", driver.ErrNoMaster}
+	}
+	return t.owners(), err
 }
 
 // current returns the table, if need be after a load.
@@ -96,8 +105,8 @@ func (c *Cluster) current(ctx context.Context) (*table, error) {
 func (c *Cluster) request() (next *look, last error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.start(c.run)
-	if !c.loading {
+	c.start()
+	if !c.looking {
 		signal(c.soon)
 	}
 	return c.next, c.err
@@ -137,7 +146,7 @@ func (c *Cluster) correct(slot int, address, by string) {
 	defer c.mu.Unlock()
 	delete(c.doubted, by)
 	c.newest = by
-	if c.loading {
+	if c.looking {
 		c.corrected[slot] = address
 	}
 	if t := c.table.Load(); t != nil && t.master(slot) != address {

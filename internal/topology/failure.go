@@ -3,6 +3,7 @@ package topology
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/relock-go/relock/internal/driver"
@@ -15,18 +16,50 @@ type failure struct {
 	err     error
 }
 
-// failed returns the error of a look that found nothing, with the reason of
-// each that was asked. who is what they are.
-func failed(what, who string, failures []failure) error {
+// A lookError is the error of a look that found nothing, with the reason of
+// each that was asked.
+type lookError struct {
+	reason
+	// outvoted reports that some said no, but no majority. Then that no does
+	// not end a wait: the server may be old, and the others may return.
+	outvoted bool
+}
+
+// failed returns the error of a look. who is what the servers are, and
+// configured those in the settings. A no is what no later look would change,
+// such as an unknown name or a wrong password. It counts if a majority of those
+// in the settings says it.
+func failed(what, who string, failures []failure, configured []string) *lookError {
 	var texts []string
-	var kind error
+	var no, silence error
+	votes := 0
 	for _, f := range failures {
 		texts = append(texts, fmt.Sprintf("%s %s: %v", who, f.address, f.err))
-		if kind == nil || driver.IsNetwork(kind) { // the first answer counts more than silence
-			kind = kindOf(f.err)
+		kind := kindOf(f.err)
+		switch {
+		case !driver.IsTransient(kind):
+			no = first(no, kind)
+			if slices.Contains(configured, f.address) {
+				votes++
+			}
+		case silence == nil || driver.IsNetwork(silence): // an answer says more
+			silence = kind
 		}
 	}
-	return &reason{what + ": " + strings.Join(texts, "; "), kind}
+	e := &lookError{reason: reason{what + ": " + strings.Join(texts, "; "), silence}}
+	if silence == nil || 2*votes > len(configured) {
+		e.kind = no
+	} else {
+		e.outvoted = no != nil
+	}
+	return e
+}
+
+func first(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
 }
 
 // reason is an error with a text, which matches another one.

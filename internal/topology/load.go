@@ -2,7 +2,6 @@ package topology
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -24,16 +23,16 @@ const (
 	// A master that was invalidated is asked whether it answers, and looked for
 	// until it does. That must not delay the next load.
 	checkLimit = loadPause
-	missingFor = 30 * time.Second
+	missingFor = 30 * time.Second // also the master of a slot
 )
 
-// run loads the table until Close. The first load is wanted now.
-func (c *Cluster) run() {
+// loadUntilClosed loads the table. The first load is wanted now.
+func (c *Cluster) loadUntilClosed() {
 	var last time.Time
 	for c.rest(last) {
 		c.load()
 		last = time.Now()
-		if c.missing() {
+		if c.missing() || c.table.Load().hasNewHole() {
 			signal(c.soon)
 		}
 	}
@@ -106,9 +105,8 @@ func (c *Cluster) load() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.loading = false
 	c.doubt(failures)
-	c.conclude(failed("no slots of the Cluster", "server", failures))
+	c.conclude(failed("no slots of the Cluster", "server", failures, c.config.Addresses))
 }
 
 // begin returns the servers to ask: those that are known, in random order, and
@@ -117,8 +115,8 @@ func (c *Cluster) load() {
 func (c *Cluster) begin() (order []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.loading, c.corrected = true, map[int]string{}
-	c.drain()
+	c.search.begin()
+	c.corrected = map[int]string{}
 	defer func() { c.newest = "" }()
 	order = slices.Clone(c.nodes)
 	rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
@@ -147,13 +145,13 @@ func (c *Cluster) rank(address string) int {
 func (c *Cluster) finish(at string, found *view, failures []failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.loading = false
 	for slot, address := range c.corrected {
 		found.table.assign(slot, slot, address)
 	}
 	c.nodes = found.nodes
 	c.doubt(failures)
 	delete(c.doubted, at)
+	found.table.noteHoles(c.table.Load(), time.Now())
 	c.replace(found.table)
 	c.conclude(nil)
 }
@@ -200,7 +198,7 @@ func (c *Cluster) ask(ctx context.Context, address string) (*view, error) {
 // explain adds to the refusal of a server what to do about it.
 func explain(err error) error {
 	switch {
-	case errors.Is(err, errs.ErrDenied):
+	case driver.IsForbidden(err):
 		return fmt.Errorf("%w; the user needs +cluster|shards or +cluster|slots", err)
 	case strings.Contains(err.Error(), "cluster support disabled"):
 		return &reason{"it is no Cluster; use NewClient", errs.ErrInvalid}

@@ -88,6 +88,7 @@ func TestSentinelPermissions(t *testing.T) {
 		{"", false, true, true},
 		{"+sentinel|get-master-addr-by-name", true, false, false},
 		{"+sentinel|sentinels", false, false, true},
+		{"+sentinel|master", false, true, true},
 		{"+subscribe", false, true, false},
 		{"&+switch-master", false, true, false},
 	} {

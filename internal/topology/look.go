@@ -14,8 +14,8 @@ const (
 	maxInterval  = 250 * time.Millisecond // while no master passes the check
 )
 
-// run looks until Close.
-func (s *Sentinel) run() {
+// lookUntilClosed looks for the master.
+func (s *Sentinel) lookUntilClosed() {
 	interval := minInterval
 	for {
 		var found bool
@@ -70,12 +70,12 @@ func (s *Sentinel) look() bool {
 func (s *Sentinel) begin(interrupt context.CancelFunc) *round {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := &round{of: s, order: slices.Clone(s.sentinels), limit: s.limit, roles: map[string]error{}}
+	r := &round{of: s, order: slices.Clone(s.sentinels), limit: s.limit, epoch: s.epoch, roles: map[string]error{}}
 	if !s.invalid {
 		r.trusted = s.master
 	}
 	s.invalid, s.interrupt = false, interrupt
-	s.drain()
+	s.search.begin()
 	return r
 }
 
@@ -90,6 +90,7 @@ func (s *Sentinel) finish(ctx context.Context, r *round, took time.Duration) (fo
 	}
 	s.setLimit(r, took)
 	s.learn(r)
+	s.epoch = r.nextEpoch()
 	if found = r.master != ""; found && r.master != s.master {
 		if s.master != "" {
 			signal(s.changes)

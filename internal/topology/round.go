@@ -15,11 +15,13 @@ type round struct {
 	limit   time.Duration
 	trusted string           // the master, if it need not be checked
 	roles   map[string]error // of the servers that were checked
+	epoch   int64            // the greatest of a configuration that is known
 
 	master   string   // that passed the check, or ""
 	answered string   // the sentinel that named it, or else the first that answered
 	others   []string // sentinels that this one knows; nil if it does not say
 	late     bool     // one of them was late
+	behind   int      // how many answered by an epoch before that
 	failed   []failure
 }
 
@@ -27,18 +29,14 @@ type round struct {
 // check.
 func (r *round) ask(ctx context.Context) {
 	for _, at := range r.order {
-		address, others, err := r.of.askOne(ctx, at, r.limit)
+		w, err := r.of.askOne(ctx, at, r.limit)
 		if ctx.Err() != nil {
 			return
 		}
-		if answered := err == nil; answered {
-			err = r.check(ctx, address)
-			if r.answered == "" || err == nil {
-				r.answered, r.others = at, others
-			}
+		if err == nil {
+			err = r.take(ctx, at, w)
 		}
 		if err == nil {
-			r.master = address
 			return
 		}
 		r.late = r.late || errors.Is(err, os.ErrDeadlineExceeded)
@@ -61,9 +59,9 @@ func (r *round) check(ctx context.Context, address string) error {
 }
 
 // err returns the failure of a round that found no master.
-func (r *round) err() error {
+func (r *round) err() *lookError {
 	if r.master != "" {
 		return nil
 	}
-	return failed(fmt.Sprintf("no master %q", r.of.config.Name), "sentinel", r.failed)
+	return failed(fmt.Sprintf("no master %q", r.of.config.Name), "sentinel", r.failed, r.of.config.Addresses)
 }

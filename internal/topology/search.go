@@ -2,7 +2,9 @@ package topology
 
 import (
 	"context"
+	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/tasks"
@@ -16,11 +18,15 @@ type search struct {
 	tasks   tasks.Group
 	changes chan struct{}
 	soon    chan struct{} // look, unless that was just done
+	logger  *slog.Logger
 
 	mu      sync.Mutex
+	run     func() // looks until Close
 	started bool
-	err     error // of the last look
-	next    *look // under way, or the next one
+	looking bool      // a look is under way
+	warned  time.Time // when a look was logged
+	err     error     // of the last look
+	next    *look     // under way, or the next one
 }
 
 // A look is one attempt to find servers.
@@ -31,32 +37,79 @@ type look struct {
 
 func newLook() *look { return &look{done: make(chan struct{})} }
 
-func newSearch() *search {
-	s := &search{next: newLook(), changes: make(chan struct{}, 1), soon: make(chan struct{}, 1)}
+// newSearch returns a search that logs to logger, unless that is nil.
+func newSearch(logger *slog.Logger) *search {
+	s := &search{next: newLook(), changes: make(chan struct{}, 1), soon: make(chan struct{}, 1), logger: logger}
+	if logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }
 
 // start starts the goroutine that looks, once; mu is held.
-func (s *search) start(run func()) {
+func (s *search) start() {
 	if !s.started {
-		s.started = s.tasks.Start(run)
+		s.started = s.tasks.Start(s.run)
 	}
 }
 
-// drain removes the wish for a look, because one begins; mu is held.
-func (s *search) drain() {
+// Refresh looks, and returns when a look that began after the call has ended.
+// One that is under way may have asked before.
+func (s *search) Refresh(ctx context.Context) error {
+	for first := true; ; first = false {
+		late, next, last := s.want()
+		if err := await(ctx, next, last); !late || !first || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// want asks for a look. It returns the one that ends next, and reports whether
+// that began before.
+func (s *search) want() (late bool, next *look, last error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.start()
+	signal(s.soon)
+	return s.looking, s.next, s.err
+}
+
+// begin notes that a look begins, so that none is wanted; mu is held.
+func (s *search) begin() {
+	s.looking = true
 	select {
 	case <-s.soon:
 	default:
 	}
 }
 
-// conclude ends a look; mu is held.
-func (s *search) conclude(err error) {
+// conclude ends a look, which failed for a reason or nil; mu is held.
+func (s *search) conclude(failed *lookError) {
+	var err error // not a nil *lookError
+	if failed != nil {
+		err = failed
+		s.warn(failed)
+	}
+	s.looking = false
 	s.err, s.next.err = err, err
 	close(s.next.done)
 	s.next = newLook()
+}
+
+// warnPause is the time between two warnings, at least.
+const warnPause = time.Minute
+
+// warn logs that the search goes on, although a server said no; mu is held. The
+// handler is the user's, and may block.
+func (s *search) warn(failed *lookError) {
+	if !failed.outvoted || !s.warned.IsZero() && time.Since(s.warned) < warnPause {
+		return
+	}
+	s.warned = time.Now()
+	s.tasks.Start(func() {
+		s.logger.Warn("relock: a server refuses, but no majority of those in the settings: asking on", "reason", failed.Error())
+	})
 }
 
 // await waits for the end of a look. If ctx ends first, the error of the look

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ type SentinelConfig struct {
 	Password  *string                     // see [driver.Config]
 	Map       func(address string) string // of what sentinels name; nil for none
 	Servers   *driver.Config              // of the connections to servers
+	Logger    *slog.Logger                // of what delays calls; nil for none
 }
 
 // Sentinel knows the master that sentinels name. Its methods may be called
@@ -28,6 +30,7 @@ type Sentinel struct {
 
 	// These are guarded by mu.
 	master    string             // "" before the first answer
+	epoch     int64              // of the configuration that named it; see take
 	interrupt context.CancelFunc // ends the look under way; nil without one
 	invalid   bool               // the master failed since the last look began
 	sentinels []string           // the first one answered last
@@ -37,9 +40,11 @@ type Sentinel struct {
 
 // NewSentinel returns the topology of one master. It makes no network call.
 func NewSentinel(c SentinelConfig) *Sentinel {
-	return &Sentinel{
-		search: newSearch(), config: c, now: make(chan struct{}, 1), sentinels: slices.Clone(c.Addresses), limit: firstLimit,
+	s := &Sentinel{
+		search: newSearch(c.Logger), config: c, now: make(chan struct{}, 1), sentinels: slices.Clone(c.Addresses), limit: firstLimit,
 	}
+	s.run = s.lookUntilClosed
+	return s
 }
 
 // Topology returns the functions that a router calls.
@@ -50,7 +55,7 @@ func (s *Sentinel) Topology() *driver.Topology {
 			address, err := s.Master(ctx)
 			return []string{address}, err
 		},
-		Invalidate: s.Invalidate, Changes: s.changes, Close: s.Close,
+		Invalidate: s.Invalidate, Refresh: s.Refresh, Changes: s.changes, Close: s.Close,
 	}
 }
 
@@ -74,7 +79,7 @@ func (s *Sentinel) Master(ctx context.Context) (string, error) {
 func (s *Sentinel) known() (address string, next *look, last error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.start(s.run)
+	s.start()
 	return s.master, s.next, s.err
 }
 

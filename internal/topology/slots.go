@@ -2,6 +2,7 @@ package topology
 
 import (
 	"slices"
+	"time"
 
 	"github.com/relock-go/relock/internal/driver"
 )
@@ -35,6 +36,9 @@ var crc16 = func() (table [256]uint16) {
 type table struct {
 	of      [slots]uint16 // one more than the index in masters; 0 if the slot has no master
 	masters []string      // addresses; after a correction, one may have no slot
+	// holeAt is when slots lost their masters, or when it became known that
+	// slots have none. It is zero if all slots have one.
+	holeAt time.Time
 }
 
 // master returns the address of the master of a slot, or "".
@@ -59,7 +63,7 @@ func (t *table) assign(first, last int, address string) {
 
 // with returns a copy in which a slot has another master.
 func (t *table) with(slot int, address string) *table {
-	changed := &table{of: t.of, masters: slices.Clone(t.masters)}
+	changed := &table{of: t.of, masters: slices.Clone(t.masters), holeAt: t.holeAt}
 	changed.assign(slot, slot, address)
 	return changed
 }

@@ -1,0 +1,77 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/relock-go/relock/internal/errs"
+)
+
+// nodeOf returns the node of a request, within the limit for connecting. It
+// waits for a master that the topology expects.
+func (r *Router) nodeOf(ctx context.Context, limit Limits, q Request) (*node, error) {
+	if ctx.Err() != nil {
+		return nil, ErrAbandoned
+	}
+	n, err := r.find(ctx, limit, q.Key(), r.expectMaster)
+	if err != nil && ctx.Err() != nil && r.life.Err() == nil {
+		return nil, ErrAbandoned
+	}
+	return n, err
+}
+
+// Home returns the node of a key; see [Driver].
+func (r *Router) Home(ctx context.Context, key string) (Node, error) {
+	n, err := r.find(ctx, Limits{}, key, r.topology.Master)
+	if err != nil {
+		return nil, err // not a nil *node
+	}
+	return n, nil
+}
+
+// expectMaster asks the topology for the master of a key, again after each look
+// while it has none.
+func (r *Router) expectMaster(ctx context.Context, key string) (string, error) {
+	for {
+		address, err := r.topology.Master(ctx, key)
+		if r.topology.Refresh == nil || !errors.Is(err, ErrNoMaster) {
+			return address, err
+		}
+		_ = r.topology.Refresh(ctx) // if it fails, the old error says more
+		if ctx.Err() != nil {
+			return "", err
+		}
+	}
+}
+
+// masterOf returns the address of the master of a key.
+type masterOf func(ctx context.Context, key string) (address string, err error)
+
+// find asks for the node of a key.
+func (r *Router) find(ctx context.Context, limit Limits, key string, master masterOf) (*node, error) {
+	asked := r.ask(ctx, limit)
+	defer asked.end()
+	address, err := master(asked, key)
+	switch {
+	case r.life.Err() != nil:
+		return nil, errs.ErrClosed
+	case err == nil && address == "":
+		err = errNoAddress
+	}
+	if err != nil {
+		return nil, unrouted(err)
+	}
+	return r.remember(key, address)
+}
+
+// unrouted returns the error of a request for which the topology has no server.
+func unrouted(err error) error { return unroutedError{Explain(err)} }
+
+type unroutedError struct{ reason error }
+
+func (e unroutedError) Error() string { return fmt.Sprintf("no server for the key: %v", e.reason) }
+
+func (e unroutedError) Unwrap() error { return e.reason }
+
+var errNoAddress = errors.New("the topology returned an empty address")
