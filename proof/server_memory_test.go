@@ -74,7 +74,7 @@ func TestEmptyRestartWithoutMemory(t *testing.T) {
 	s.Do(t, "CONFIG", "SET", "maxmemory", 1)
 	for _, h := range holds {
 		locktest.LeaseOf(h).RenewNow()
-		testkit.EndedWithin(t, h.Context(), testkit.Patience)
+		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost)
 		requireLost(t, h)
 	}
 	refused := int64(0)
