@@ -17,10 +17,17 @@ import (
 type victim struct {
 	kind, key string
 	child     *faults.Child
-	killed    int64              // by the wall clock in ms, as what follows
-	end       int64              // of its lease
-	watch     *testkit.Stopwatch // since it was killed
+	killed    int64 // by the wall clock in ms, as what follows
+	end       int64 // of its lease
+	due       chan alarm
 	granted   chan int64
+}
+
+// alarm is a timer that rang at the end of a lease. It starts a stopwatch, which
+// measures lateness only from then on.
+type alarm struct {
+	at    int64
+	watch *testkit.Stopwatch
 }
 
 // When a holder is killed, the lock is free at the end of its lease, and not
@@ -46,7 +53,7 @@ func TestKilledHolder(t *testing.T) {
 
 func newVictims(count int) (all []*victim) {
 	for n := range count {
-		all = append(all, &victim{kind: kindsOfLocks[n%2], key: "k" + strconv.Itoa(n), granted: make(chan int64, 1)})
+		all = append(all, &victim{kind: kindsOfLocks[n%2], key: "k" + strconv.Itoa(n), due: make(chan alarm, 1), granted: make(chan int64, 1)})
 	}
 	return all
 }
@@ -68,16 +75,17 @@ func (v *victim) begin(b *pauseBench) {
 func (v *victim) kill(b *pauseBench) {
 	b.Helper()
 	v.child.Kill()
-	v.killed, v.watch = time.Now().UnixMilli(), testkit.NewStopwatch(b)
+	v.killed = time.Now().UnixMilli()
 	v.end = b.expiry(v.key)
 	require.Positive(b, v.end, "the lock of a process that was just killed is still there")
 	require.LessOrEqual(b, v.end, v.killed+b.lease.Milliseconds(), "no lease is longer")
+	time.AfterFunc(time.Until(time.UnixMilli(v.end)), func() { v.due <- alarm{time.Now().UnixMilli(), testkit.NewStopwatch(b)} })
 }
 
 func (v *victim) judge(b *pauseBench) {
 	b.Helper()
-	granted := <-v.granted
+	granted, due := <-v.granted, <-v.due
 	b.Logf("%s: free %d ms after the kill, granted to a waiter %d ms after that", v.kind, v.end-v.killed, granted-v.end)
 	require.GreaterOrEqual(b, granted, v.end, "not before the lease has ended")
-	v.watch.Check(time.Duration(granted-v.end)*time.Millisecond, 100*time.Millisecond, "after the end of the lease")
+	due.watch.Check(time.Duration(granted-due.at)*time.Millisecond, 100*time.Millisecond, "after the end of the lease")
 }
