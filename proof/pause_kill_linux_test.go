@@ -23,8 +23,8 @@ type victim struct {
 	granted   chan int64
 }
 
-// alarm is a timer that rang at the end of a lease. It starts a stopwatch, which
-// measures lateness only from then on.
+// alarm is a timer that rang at the end of a lease. It starts a stopwatch, so
+// that this measures lateness only from then on.
 type alarm struct {
 	at    int64
 	watch *testkit.Stopwatch
