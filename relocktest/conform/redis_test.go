@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 
 // Every kind of lock keeps the promises of all, fair and unfair.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for name, k := range conformtest.Kinds() {
 		for mode := range conformtest.Modes() {
 			t.Run(name+"/"+mode, func(t *testing.T) {

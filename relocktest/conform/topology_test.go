@@ -10,6 +10,7 @@ import (
 // faulty proxy of each server. Only the way to the servers differs, so some
 // modes are enough.
 func TestConformanceOverTwoServers(t *testing.T) {
+	t.Parallel()
 	for name, k := range conformtest.Kinds() {
 		for _, mode := range k.Few {
 			t.Run(name+"/"+mode, func(t *testing.T) {
