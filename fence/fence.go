@@ -19,6 +19,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
 )
 
 // ErrStale reports a write under a token that is lower than one seen before.
@@ -77,29 +78,37 @@ func isStale(err error) bool {
 
 // Set sets key to value. The key expires after expiry, or never if expiry is 0.
 // Set returns [ErrStale] if the key was written under a higher token. [GuardOf]
-// returns the guard that Set uses.
+// returns the guard that Set uses. A key without one is [relock.ErrInvalid], on
+// any server.
 func Set(ctx context.Context, c *relock.Client, key, value string, token int64, expiry time.Duration) error {
-	if expiry < 0 || expiry%time.Millisecond != 0 {
+	guard := GuardOf(key)
+	switch {
+	case guard == "":
+		return because(key, "%w: key: %q is empty, or has a closing brace but no {tag}: no guard is in its slot of a Cluster", relock.ErrInvalid, key)
+	case expiry < 0 || expiry%time.Millisecond != 0:
 		return because(key, "%w: expiry: %v is not whole milliseconds from 0 on", relock.ErrInvalid, expiry)
 	}
 	script, args := "return redis.call('SET', KEYS[1], ARGV[1])", []any{value}
 	if expiry > 0 {
 		script, args = "return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])", []any{value, expiry.Milliseconds()}
 	}
-	_, err := eval(ctx, c, key, GuardOf(key), token, script, []string{key}, args)
+	_, err := eval(ctx, c, key, guard, token, script, []string{key}, args)
 	return err
 }
 
 // GuardOf returns the name of the guard that [Set] uses for a key. It is
 // `{key}:fence`, or `key:guard` if the key has a closing brace. No two keys
-// have the same guard.
+// have the same guard, and a guard is in its key's slot of a Cluster.
 //
-// The guard is in the key's slot of a Cluster. The exception is a key with a
-// closing brace but no `{tag}`, such as `a}b` and `{}a`. No name in the key's
-// slot exists for it, and a Cluster refuses to Set it.
+// A key that is empty, or has a closing brace but no `{tag}`, such as `a}b` and
+// `{}a`, has no guard: no other name is in its slot. GuardOf returns "".
 func GuardOf(key string) string {
+	guard := "{" + key + "}:fence"
 	if strings.Contains(key, "}") {
-		return key + ":guard"
+		guard = key + ":guard"
 	}
-	return "{" + key + "}:fence"
+	if driver.TagOf(guard) != driver.TagOf(key) {
+		return ""
+	}
+	return guard
 }

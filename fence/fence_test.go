@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,8 +14,8 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/fence"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 var server *redistest.Server
@@ -87,27 +86,42 @@ func TestSet(t *testing.T) {
 	require.Equal(t, "x{a}:guard", fence.GuardOf("x{a}"))
 }
 
-// No two keys share a guard, and it is in the slot of its key.
+// guarded are keys that have a guard.
+var guarded = []string{"k", "{k}", "{k}:fence", "{k}:guard", "k:fence", "x{k}", "{k}x", "{k", "{{k", "{{k}}", "k{", "}{k}"}
+
+// No two keys share a guard.
 func TestGuards(t *testing.T) {
 	keys := map[string]string{}
-	for _, key := range []string{"k", "{k}", "{k}:fence", "{k}:guard", "k:fence", "x{k}", "{k}x", "{k", "{{k", "{{k}}", "k{"} {
+	for _, key := range guarded {
 		guard := fence.GuardOf(key)
 		require.Empty(t, keys[guard], "%q has it too", key)
 		require.NotEqual(t, key, guard)
 		keys[guard] = key
-		require.Equal(t, hashed(key), hashed(guard), key)
 	}
 }
 
-// hashed is what Redis hashes of a key: what is between the first opening brace
-// and the first closing one behind it.
-func hashed(key string) string {
-	if _, rest, ok := strings.Cut(key, "{"); ok {
-		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
-			return tag
+// A Cluster takes what Set writes, in all slots, and Set refuses the keys whose
+// guard would be elsewhere. It does so on any server.
+func TestGuardsOnACluster(t *testing.T) {
+	s := redistest.StartCluster(t, 2, 0)
+	c := locktest.ClusterClient(t, s)
+	for _, key := range guarded {
+		require.NoError(t, fence.Set(t.Context(), c, key, "v", 10, 0), key)
+		require.ErrorIs(t, fence.Set(t.Context(), c, key, "late", 9, 0), fence.ErrStale, key)
+	}
+	single := newClient(t)
+	for _, key := range []string{"", "a}b", "{}a", "}", "a}b{c", "{}{k}"} {
+		require.Empty(t, fence.GuardOf(key), key)
+		for _, c := range []*relock.Client{c, single} {
+			err := fence.Set(t.Context(), c, key, "v", 10, 0)
+			require.ErrorIs(t, err, relock.ErrInvalid, key)
+			require.ErrorContains(t, err, "no guard is in its slot of a Cluster")
+			_, err = fence.Eval(t.Context(), c, fence.GuardOf(key), 10, "return 1", []string{key})
+			require.ErrorIs(t, err, relock.ErrInvalid, key)
+			_, err = c.Eval(t.Context(), relock.NewScript("return redis.call('SET', KEYS[1], 1)"), []string{key})
+			require.NoError(t, err, "only with a guard it is refused")
 		}
 	}
-	return key
 }
 
 // A script sees its own keys and arguments, and its answer and errors come

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 var (
@@ -102,7 +102,7 @@ func TestLateCopiesOfScripts(t *testing.T) {
 func TestLateCopiesWrite(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	reads := scripttest.WaitNamed("c1", 1, "sf")
+	reads, permit := scripttest.WaitNamed("c1", 1, "sf"), scripttest.PermitNamed("c1", 1, "f", 2, 0)
 	written := func() int64 { return s.Info(t, "persistence", "rdb_changes_since_last_save") }
 	for name, tt := range map[string]struct {
 		state []script.Call
@@ -115,6 +115,7 @@ func TestLateCopiesWrite(t *testing.T) {
 		"renew":             {scripttest.PlainHeld, scripttest.RenewOf(scripttest.Plain1, time.Second)},
 		"reentrant renew":   {scripttest.HeldOnce, scripttest.ReentrantRenewOf(scripttest.Hold1, time.Second)},
 		"read/write renew":  {[]script.Call{reads.Try()}, reads.Renew(time.Second)},
+		"semaphore renew":   {[]script.Call{permit.Try()}, permit.Renew(time.Second)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := scripttest.NewBench(t, s)

@@ -8,10 +8,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // A script that may not do what it needs is refused with the error of the
@@ -52,8 +51,10 @@ func TestScriptsErrors(t *testing.T) {
 
 	x, y, w := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c5", 1, "wf")
 	refused("read/write", []script.Call{x.Try()}, nil, []any{"-zrange"},
-		x.Try(), x.Enqueue(), x.Claim(), x.Cancel(1), scripttest.RWPollAs("c1", string(x), 5), x.Enter(2, 0, 2, scripttest.LongLease), x.Renew(scripttest.LongLease), x.Release(),
+		x.Try(), x.Enqueue(), x.Claim(), x.Cancel(1), scripttest.RWPollAs("c1", string(x), 5), x.Enter(2, 0, 2, scripttest.LongLease), x.Renew(scripttest.LongLease),
 		rwInspect, rwForce)
+	refused("read/write, to release", []script.Call{x.Try()}, nil, []any{"-zscore"}, x.Release())
+	refused("read/write, to release beside another", []script.Call{x.Try(), y.Try()}, nil, []any{"-zrange"}, x.Release())
 	refused("read/write, for an expiry", []script.Call{y.Try()}, nil, []any{"-pexpire"}, x.Try(), w.Enqueue())
 	b := scripttest.NewHeld(t, server, y)
 	b.Deny("-pexpire")
@@ -61,9 +62,7 @@ func TestScriptsErrors(t *testing.T) {
 	renew.Key = b.Key
 	r := renew.BySource()
 	_, err := b.Less.Do(r.Cmd, r.Args...) // the lock ends before the hold does
-	var line redis.Error
-	require.ErrorAs(t, err, &line)
-	require.True(t, driver.IsDenied(line), line)
+	scripttest.RequireDenied(t, err)
 }
 
 // A lock that may have no expiry goes, or becomes something that has one.
@@ -123,6 +122,10 @@ func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
 		require.Empty(t, b.Lock())
 	}
 	x, writes := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c5", 1, "wf")
+	alone := scripttest.NewHeld(t, server, x)
+	alone.Deny("-del")
+	require.Equal(t, "1", alone.Code(x.Release()))
+	require.Empty(t, alone.Entries())
 	for _, denied := range []string{"-zremrangebyrank", "-pexpire", "-publish", "-del"} {
 		b := scripttest.NewHeld(t, server, writes)
 		b.Queued(x)

@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // A lock is handed off to the first wait whose client lives. Client "c1"
@@ -41,8 +41,8 @@ func TestQueueScriptHandOff(t *testing.T) {
 		{"not to an older one", all(fair1), map[string]scripttest.Heartbeat{"c1": {Age: 2500*time.Millisecond + time.Microsecond, Counted: 1}}, scripttest.Nobody, nil},
 		{"to a heartbeat from the future", all(fair1), map[string]scripttest.Heartbeat{"c1": {Age: -time.Hour, Counted: 1}}, fair1, nil},
 		{"not to an unfair one without a subscription", all(unfair2, unfair1), map[string]scripttest.Heartbeat{"c1": now, "c2": now}, unfair1, nil},
-		{"to a fair one that has no subscription at the moment", all(fair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: period, Counted: 1}}, fair2, all(fair1)},
-		{"not to a fair one that has no new heartbeat either", all(fair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: period + time.Microsecond, Counted: 1}}, fair1, nil},
+		{"to a fair one that has no subscription at the moment", all(fair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: 2500 * time.Millisecond, Counted: 1}}, fair2, all(fair1)},
+		{"not to a fair one that is stale either", all(fair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: 2500*time.Millisecond + time.Microsecond, Counted: 1}}, fair1, nil},
 		{"not to an unfair one that has no new heartbeat either", all(unfair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: period + time.Microsecond, Counted: 1}}, fair1, nil},
 		{"to an old heartbeat with a subscription", all(fair1, fair2), map[string]scripttest.Heartbeat{"c1": {Age: 2 * period, Counted: 1}, "c2": now}, fair1, all(fair2)},
 		{"to an unfair one whose subscription the server cannot see", all(unfair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: 2 * period, Counted: 0}}, unfair2, all(fair1)},

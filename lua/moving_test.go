@@ -1,13 +1,14 @@
 package lua_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // At the old server of a half moved slot a script may not use a key that it has
@@ -32,23 +33,24 @@ func TestClaimWhileASlotMoves(t *testing.T) {
 	move.Finish(t)
 }
 
-// A fair waiter of a Cluster whose subscription is not seen keeps its turn
-// until its heartbeat is stale.
+// A fair waiter whose subscription is not seen keeps its turn until its
+// heartbeat is stale: its slot may have moved, or its master been replaced.
 func TestHandOffAfterASlotHasMoved(t *testing.T) {
-	old := scripttest.Heartbeat{Age: 1500 * time.Millisecond, Counted: 1}
 	for name, client := range map[string]string{"of a Cluster": sharded, "of one server": "c1"} {
-		t.Run(name, func(t *testing.T) {
-			first, next := scripttest.WaitNamed(client, 1, "pf"), scripttest.WaitNamed("c2", 1, "pf")
-			holder := scripttest.WaitNamed("c9", 1, "pf")
-			b := scripttest.NewHeld(t, server, holder)
-			b.Show(map[string]scripttest.Heartbeat{client: old, "c2": {Counted: 0}})
-			b.Line(time.Millisecond, first, next)
-			b.RequireDone(holder.Release())
-			if client == sharded {
-				b.RequireHandedTo(first, []scripttest.Wait{next})
-			} else {
-				b.RequireHandedTo(next, nil)
-			}
-		})
+		for age, keeps := range map[time.Duration]bool{2500 * time.Millisecond: true, 2501 * time.Millisecond: false} {
+			t.Run(fmt.Sprint(name, " ", age), func(t *testing.T) {
+				first, next := scripttest.WaitNamed(client, 1, "pf"), scripttest.WaitNamed("c2", 1, "pf")
+				holder := scripttest.WaitNamed("c9", 1, "pf")
+				b := scripttest.NewHeld(t, server, holder)
+				b.Show(map[string]scripttest.Heartbeat{client: {Age: age, Counted: 1}, "c2": {Counted: 0}})
+				b.Line(time.Millisecond, first, next)
+				b.RequireDone(holder.Release())
+				if keeps {
+					b.RequireHandedTo(first, []scripttest.Wait{next})
+				} else {
+					b.RequireHandedTo(next, nil)
+				}
+			})
+		}
 	}
 }

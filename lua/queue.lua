@@ -14,8 +14,9 @@
 -- '<waiter>,<waiter>,... <lock>', 'forced:<hold or waiter> <lock>' (see
 -- force.lua), or '' as a sign of life.
 -- Times are in us. Queue time follows the server's clock, but advances at most
--- one period between two heartbeats, and never goes back. So no client looks
--- dead because the server was stopped.
+-- one period between two heartbeats, and never goes back. It does not advance
+-- between two that are more than one and a half periods apart: in an outage or
+-- a failover no client can send one. So no client looks dead because of that.
 
 local reserved = 'relock/1|w|'
 
@@ -39,7 +40,11 @@ local function queue_time(now, last)
   if not at then
     return 0
   end
-  return time + math.max(0, math.min(now - at, tonumber(period)))
+  local passed = now - at
+  if passed > 1.5 * period then
+    passed = 0
+  end
+  return time + math.max(0, math.min(passed, tonumber(period)))
 end
 
 -- lock_state returns what the key is: 'free'; 'reserved' and the waiter;
@@ -121,8 +126,8 @@ end
 
 -- liveness returns what a client's heartbeat says. 'stale': it is too old.
 -- 'unseen': the client is alive, but the server does not see its subscription.
--- 'young' or 'old': it does, and the heartbeat is at most or more than a period
--- old. The second result reports whether it is more than a period old.
+-- 'seen': it does. The second result reports whether the heartbeat is more than
+-- a period old.
 local function liveness(stored, last, now)
   local time, period, subscribed = string.match(tostring(stored), '^(%d+):(%d+):([01])$')
   if not time then
@@ -136,26 +141,17 @@ local function liveness(stored, last, now)
   if subscribed == '0' then
     return 'unseen', old
   end
-  if old then
-    return 'old', old
-  end
-  return 'young', old
+  return 'seen', old
 end
 
--- is_gone reports whether a client is dead that a message has not reached. When
--- a Cluster has moved the slot, the clients' subscriptions are elsewhere for a
--- moment. So a fair waiter of one (its name ends with '~') keeps its turn.
-local function is_gone(client, mode, live)
-  if live == 'unseen' then
-    return false
-  end
-  if mode == 'u' then
+-- is_gone reports whether a client is dead that a message has not reached.
+-- After a failover, a restart or the move of a slot, the clients' subscriptions
+-- are elsewhere for a moment. So a fair waiter keeps its turn.
+local function is_gone(mode, live)
+  if mode == 'u' and live == 'seen' then
     return true
   end
-  if live == 'young' then
-    return false
-  end
-  return string.byte(client, -1) ~= 126
+  return false
 end
 
 -- is_nonce reports whether a waiter's name may end like this: with nothing
@@ -193,7 +189,7 @@ local function offer(waiter, ticket, before, now, clients)
     first = name
   end
   local receivers = message(prefix, KEYS[1], client, first)
-  if receivers == 0 and is_gone(client, mode, clients[client]) then
+  if receivers == 0 and is_gone(mode, clients[client]) then
     clients[client] = 'stale'
     return false
   end

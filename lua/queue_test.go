@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // One call after another, for each kind and mode: the answer, what the lock

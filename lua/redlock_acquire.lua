@@ -20,6 +20,8 @@
 --   -2 if the waiter is in no list; the name of the RedLock's hold, which is
 --   the same on all nodes, or ""
 --
+-- A replica answers READONLY, whatever it has of the lock: it grants none.
+--
 -- server is the server's run id, which is new at each start.
 
 local lease, least, period = whole(ARGV[2], 10), whole(ARGV[3], 0), whole(ARGV[5], 0)
@@ -91,22 +93,22 @@ local function join_list()
   return receivers
 end
 
--- refused returns the reply if others hold the lock.
-local function refused(held)
+-- others returns the reply if others hold the lock.
+local function others(held)
   if not list_key then
-    return {0, server}
+    return absent({0, server})
   end
   local holder = string.match(held, '^relock/1|[pk]|([^|]*)%.%d+|')
   if not holder then
     holder = ''
   end
-  return {0, server, redis.call('PTTL', KEYS[1]), join_list(), holder}
+  return absent({0, server, redis.call('PTTL', KEYS[1]), join_list(), holder})
 end
 
 local held = redis.pcall('GET', KEYS[1])
 if type(held) == 'table' then
   if string.find(held.err, 'WRONGTYPE', 1, true) then
-    return {-1, server}
+    return absent({-1, server})
   end
   return held
 end
@@ -120,12 +122,12 @@ end
 if held then
   local mark = string.sub(held, 1, 11)
   if mark == 'relock/1|f|' or (mark == 'relock/1|w|' and not string.find(held, ':pu:', 12, true)) then
-    return {-1, server}
+    return absent({-1, server})
   end
   if string.sub(held, 1, 7) == 'relock/' then
-    return refused(held)
+    return others(held)
   end
-  return {-1, server}
+  return absent({-1, server})
 end
 
 -- If the token is refused, there must be no hold.

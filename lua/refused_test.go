@@ -10,23 +10,25 @@ import (
 
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // A bad argument is refused before anything is written, on a lock that is free,
 // held, and reserved.
 func TestScriptsRefuseBadArguments(t *testing.T) {
 	w, other, writes := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c1", 1, "wf")
+	permit := scripttest.PermitNamed("c1", 1, "f", 2, 0)
 	var (
-		numbers = []any{"", "-1", "1.5", "007000", "1e3", "nan", "inf", "0x10", " 20", "20 ", "20\n", "20\x00", strings.Repeat("9", 16), strings.Repeat("9", 20), "text"}
-		over0   = append([]any{"0"}, numbers...)
-		over1   = append([]any{"1"}, over0...)
-		over9   = append([]any{"9"}, over1...)
-		empty   = []any{""}
-		tickets = []any{"x", "-1", "1.5", " 1", "1e3"}
-		waits   = []any{"", "text", "c1", "c1:1", "c1:1:pf", "c1:1:pf:", "c1:1:pf:0", "c1:1:pf:-5", "c1:1:pf:5x", "c1:x:pf:5", "c1:1:xf:5", "c1:1:pp:5", ":1:pf:5", "c1:1:pf:5:5", "c1:1:pf:5:", "c1:1:pf:5aaaaaaaaaaaaaaaaa", "c1:1:pf:5:0123456789abcdeg"}
-		rwWaits = []any{"", "c1", "c1:1", "c1:x:wf:5", "c1:1:pf:5", "c1:1:wx:5", "c1:1:wf:0", ":1:wf:5"}
-		flags   = []any{"", "2", "-1", "01", "x"}
+		numbers    = []any{"", "-1", "1.5", "007000", "1e3", "nan", "inf", "0x10", " 20", "20 ", "20\n", "20\x00", strings.Repeat("9", 16), strings.Repeat("9", 20), "text"}
+		over0      = append([]any{"0"}, numbers...)
+		over1      = append([]any{"1"}, over0...)
+		over9      = append([]any{"9"}, over1...)
+		empty      = []any{""}
+		tickets    = []any{"x", "-1", "1.5", " 1", "1e3"}
+		waits      = []any{"", "text", "c1", "c1:1", "c1:1:pf", "c1:1:pf:", "c1:1:pf:0", "c1:1:pf:-5", "c1:1:pf:5x", "c1:x:pf:5", "c1:1:xf:5", "c1:1:pp:5", ":1:pf:5", "c1:1:pf:5:5", "c1:1:pf:5:", "c1:1:pf:5aaaaaaaaaaaaaaaaa", "c1:1:pf:5:0123456789abcdeg"}
+		rwWaits    = []any{"", "c1", "c1:1", "c1:x:wf:5", "c1:1:pf:5", "c1:1:wx:5", "c1:1:wf:0", ":1:wf:5"}
+		badPermits = []any{"", "c1:1:cf:5", "c1:1:cf:5:2", "c1:1:cf:5:0:0", "c1:1:cf:0:2:0", "c1:1:cf:5:2:-1", "c1:1:cf:5:2:0:0", "c1:1:sf:5:2:0", "c1:x:cf:5:2:0", ":1:cf:5:2:0"}
+		flags      = []any{"", "2", "-1", "01", "x"}
 	)
 	tooMany := []any{"c1", 1000}
 	for i := range 65 {
@@ -64,6 +66,12 @@ func TestScriptsRefuseBadArguments(t *testing.T) {
 		"rw_release":           {writes.Release(), []script.Call{writes.Try()}, argument{0: empty, 1: numbers, 2: numbers, 3: over1}},
 		"rw_poll":              {scripttest.RWPollAs("c1", string(writes), 5), nil, argument{0: {"", "c2"}, 1: over0, 2: {"", "x", "c2:1:wf:5"}, 3: {"", "x", "-5"}}},
 		"rw_poll, too many":    {script.Call{Script: script.RWPoll, Args: tooMany}, nil, argument{1: {1000}}},
+		"semaphore try":        {permit.Try(), []script.Call{permit.Try()}, argument{0: badPermits, 1: over9, 2: empty}},
+		"semaphore enqueue":    {permit.Enqueue(), []script.Call{permit.Try()}, argument{0: badPermits, 1: over0, 2: {"-1", "x"}, 3: {"x"}, 4: over9, 5: empty}},
+		"semaphore claim":      {permit.Claim(), []script.Call{permit.Try()}, argument{0: badPermits, 1: over9, 2: empty}},
+		"semaphore cancel":     {permit.Cancel(1), []script.Call{permit.Try()}, argument{0: badPermits[1:], 1: flags}},
+		"semaphore renew":      {permit.Renew(scripttest.LongLease), []script.Call{permit.Try()}, argument{0: empty, 1: over9}},
+		"semaphore_release":    {permit.Release(), []script.Call{permit.Try()}, argument{0: empty}},
 		"multi_acquire":        {multiOfOne, scripttest.PlainHeld, argument{0: empty, 1: over9, 2: append([]any{2}, numbers...), 4: append([]any{2}, over0...), 6: numbers}},
 		"redlock_acquire":      {redLock, scripttest.PlainHeld, argument{0: empty, 1: over9, 2: numbers, 3: {"text", ":1:q", "c1:x:q"}, 4: numbers}},
 		"redlock_unwait":       {script.Call{Script: script.RedLockUnwait, Args: []any{"c1:1:q"}}, scripttest.PlainHeld, argument{0: {"", "c1", "c1:1:pu:1250", ":1:q", "c1::q"}}},
@@ -119,6 +127,7 @@ func TestScriptsRefuseBadArguments(t *testing.T) {
 // nobody's, is waited for; what another program stored is a conflict.
 func TestScriptsLeaveOtherKeysAlone(t *testing.T) {
 	plain, reentrant, reads, writes := scripttest.WaitNamed("c1", 1, "pu"), scripttest.WaitNamed("c1", 1, "ru"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c1", 1, "wf")
+	permit := scripttest.PermitNamed("c1", 1, "f", 2, 0)
 	const foreign = "-1 -1 -1 -1 -1 -1"
 	single := []script.Call{
 		scripttest.AcquireOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease), scripttest.AcquireOf(scripttest.Plain1, "", scripttest.LongLease), scripttest.RenewOf(scripttest.Plain1, scripttest.LongLease),
@@ -131,8 +140,9 @@ func TestScriptsLeaveOtherKeysAlone(t *testing.T) {
 	}
 	readWrite := []script.Call{
 		writes.Try(), reads.Try(), writes.Enqueue(), reads.Claim(), writes.Release(), writes.Leave(1, 0, 2), writes.Renew(scripttest.LongLease), writes.Enter(1, 1, 2, scripttest.LongLease),
+		permit.Try(), permit.Enqueue(), permit.Claim(), permit.Release(), permit.Renew(scripttest.LongLease),
 	}
-	cancels := []script.Call{plain.Cancel(0), plain.Cancel(1), reentrant.Cancel(0), reentrant.Cancel(1), scripttest.CancelNobody, writes.Cancel(1)}
+	cancels := []script.Call{permit.Cancel(1), plain.Cancel(0), plain.Cancel(1), reentrant.Cancel(0), reentrant.Cancel(1), scripttest.CancelNobody, writes.Cancel(1)}
 	for name, tt := range map[string]struct {
 		command []any
 		codes   string // of try, enqueue and claim for a plain wait and a reentrant one

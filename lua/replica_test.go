@@ -6,10 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // onReplica empties the server, lets put write to it, and makes it a replica
@@ -29,7 +29,7 @@ func TestScriptsOnAReplica(t *testing.T) {
 	s := redistest.StartTCP(t)
 	b := scripttest.NewQueue(t, s)
 	locktest.ReadPrivileges(t).Allow(t, s, "allkeys")
-	reads := scripttest.WaitNamed("c1", 1, "su")
+	reads, permit := scripttest.WaitNamed("c1", 1, "su"), scripttest.PermitNamed("c1", 1, "u", 2, 0)
 	forLeast := []script.Call{
 		{Script: script.Release, Args: []any{"a", 0, ""}},
 		scripttest.RenewOf("a", time.Second),
@@ -40,6 +40,8 @@ func TestScriptsOnAReplica(t *testing.T) {
 		scripttest.AcquireOf("a", "", time.Second), scripttest.ReentrantAcquireOf("a", "h", time.Second),
 		scripttest.EnterOf("h", 2, 2, time.Second), scripttest.TransferOf("h", "i", time.Second),
 		reads.Release(), reads.Renew(time.Second), reads.Enter(2, 0, 2, time.Second), force, rwForce,
+		wants(script.RedLockAcquire, "a", ""), wants(script.RedLockWait, "a", "c1:1:q"), wants(script.RedLockWait.Fenced, "a", "c1:1:q"),
+		permit.Release(), permit.Renew(time.Second), semaphoreForce,
 	}, forLeast...)
 	for content, put := range map[string]func(){
 		"nothing":       func() {},
@@ -74,4 +76,16 @@ func TestScriptsOnAReplicaThatHasTheLock(t *testing.T) {
 		b.RequireError(w.Claim(), "READONLY")
 	}
 	b.RequireError(rwForce, "READONLY")
+}
+
+// A node of a RedLock that is a replica of another one has that one's hold,
+// which must not count again.
+func TestRedLockOnAReplica(t *testing.T) {
+	t.Parallel()
+	b := scripttest.NewQueue(t, redistest.StartTCP(t))
+	for _, held := range []string{scripttest.Plain3, scripttest.RedValue("theirs", 3), scripttest.Plain1} {
+		onReplica(b, func() { b.Store(held) })
+		b.RequireError(wants(script.RedLockAcquire, scripttest.Plain1, ""), "READONLY")
+		b.RequireError(wants(script.RedLockWait, scripttest.Plain1, "c1:1:q"), "READONLY")
+	}
 }

@@ -1,5 +1,7 @@
 -- Shared by the scripts of a read/write lock, on top of queue.lua: queue,
--- heartbeats and messages are the same. Their keys:
+-- heartbeats and messages are the same. A semaphore shares them too, with
+-- semaphore_kind.lua and semaphore_fits.lua in place of rw_kind.lua and
+-- rw_fits.lua. Their keys:
 --
 -- KEYS[1] the lock: a sorted set. Each entry ends at its score, a time of the
 --   server in us.
@@ -75,7 +77,7 @@ local function rw_state()
   if #last == 0 then
     return 'free', ''
   end
-  local mode = string.match(last[1], '^relock/1|([fu])$')
+  local mode = string.match(last[1], marked)
   if not mode then
     return 'alien', ''
   end
@@ -97,15 +99,6 @@ local function conflicts(mode, state, other)
     return true
   end
   if state ~= 'free' and other ~= mode then
-    return true
-  end
-  return false
-end
-
--- compatible reports whether a waiter of this kind can have the lock beside its
--- present holders.
-local function compatible(kind, state)
-  if state == 'free' or (state == 'read' and kind == 's') then
     return true
   end
   return false

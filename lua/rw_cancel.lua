@@ -1,5 +1,5 @@
--- Remove a waiter from the queue of a read/write lock, and pass on what was
--- meant for it.
+-- Remove a waiter from the queue of a read/write lock or a semaphore, and pass
+-- on what was meant for it.
 --
 -- KEYS: see rw.lua
 -- ARGV[1] waiter, or "" for none: then what is available of the lock is handed
@@ -10,7 +10,7 @@
 -- 1: done
 -- 4: done, but the scan limit was reached before a live waiter
 
-local hold = string.match(ARGV[1], '^([^:]+:%d+):[sw][fu]:[1-9]%d*$')
+local hold = string.match(ARGV[1], waiter_name)
 if (#ARGV[1] > 0 and not hold) or (ARGV[2] ~= '0' and ARGV[2] ~= '1') then
   return redis.error_reply('ERR relock: rw_cancel: bad arguments')
 end

@@ -1,4 +1,4 @@
--- Acquire a read/write lock that was handed off to a waiter.
+-- Acquire a read/write lock or a permit that was handed off to a waiter.
 --
 -- KEYS: see rw.lua; KEYS[5] the counter of fencing tokens, absent without
 --   fencing
@@ -13,9 +13,9 @@
 -- {4, ...}: still waits; the scan limit was reached before this waiter
 -- {-1}: the key is of another kind or mode
 
-local mode = string.match(ARGV[1], '^[^:]+:%d+:[sw]([fu]):[1-9]%d*$')
+local hold, _, _, mode = string.match(ARGV[1], waiter_name)
 local lease = whole(ARGV[2], 10)
-if not mode or not lease or #ARGV[3] == 0 or not ARGV[4] then
+if not hold or not lease or #ARGV[3] == 0 or not ARGV[4] then
   return redis.error_reply('ERR relock: rw_claim: bad arguments')
 end
 

@@ -1,5 +1,5 @@
--- Return the state of a read/write lock and its waiters. Deletes a lock of
--- which everything has ended. Otherwise it writes nothing.
+-- Return the state of a read/write lock or a semaphore, and its waiters.
+-- Deletes a lock of which everything has ended. Otherwise it writes nothing.
 --
 -- KEYS: see rw.lua
 --

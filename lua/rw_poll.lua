@@ -1,5 +1,5 @@
 -- Record a heartbeat of a client, restore its waiters that were removed, and
--- hand off what is available of a read/write lock.
+-- hand off what is available of a read/write lock or a semaphore.
 --
 -- KEYS: see rw.lua
 -- ARGV[1] client
@@ -92,5 +92,5 @@ for _, waiter in ipairs(names) do
     answer[#answer + 1] = waiter
   end
 end
-answer[3] = redis.call('PTTL', KEYS[1])
+answer[3] = next_end(ARGV[3])
 return answer

@@ -1,4 +1,5 @@
--- Shared by the scripts of a read/write lock that acquire it or hand it off.
+-- Shared by the scripts of a read/write lock or a semaphore that acquire it or
+-- hand it off.
 
 -- What each client's heartbeat says, see liveness.
 local liveness_of = {}
@@ -21,18 +22,19 @@ local function is_alive(client)
 end
 
 -- examine decides on the first waiter of the queue, while the lock is free or
--- read. 'asker': it is the one that asks. 'gone': its client is dead.
--- 'stopped': it must wait on. Otherwise it returns the waiter's kind, claim
--- timeout and mode: it was notified that the lock is reserved.
-local function examine(waiter, asker, state)
-  local client, kind, mode, claim = string.match(waiter, '^([^:]+):%d+:([sw])([fu]):([1-9]%d*)$')
+-- read, and is reserved for `added` others by this script. 'asker': it is the
+-- one that asks. 'gone': its client is dead. 'stopped': it must wait on.
+-- Otherwise it returns the waiter's kind, claim timeout and mode: it was
+-- notified that the lock is reserved.
+local function examine(waiter, asker, state, added)
+  local _, client, kind, mode, claim, permits = string.match(waiter, waiter_name)
   if not client or #claim > 15 then
     return 'gone'
   end
   if waiter ~= asker and not is_alive(client) then
     return 'gone'
   end
-  if not compatible(kind, state) then
+  if not compatible(kind, state, permits, added) then
     return 'stopped'
   end
   if waiter == asker then
@@ -43,7 +45,7 @@ local function examine(waiter, asker, state)
     return kind, claim, mode
   end
   local receivers = message(prefix, KEYS[1], client, waiter .. ' ' .. KEYS[1])
-  if receivers == 0 and is_gone(client, mode, liveness_of[client]) then
+  if receivers == 0 and is_gone(mode, liveness_of[client]) then
     liveness_of[client] = 'stale'
     return 'gone'
   end
@@ -58,7 +60,7 @@ local function reserve(pairs_of, mode)
     -- no lock, which would stay for ever.
     redis.call('PEXPIRE', KEYS[1], 1)
   end
-  redis.call('ZADD', KEYS[1], 'inf', 'relock/1|' .. mode, unpack(pairs_of))
+  redis.call('ZADD', KEYS[1], 'inf', marker .. mode, unpack(pairs_of))
   update_expiry()
   for client, waiters in pairs(notified) do
     if #waiters > 0 then
@@ -84,7 +86,7 @@ local function rw_hand_off(asker)
   -- Usually the first waiter decides, and no more need be read.
   for _, last in ipairs({0, scan_limit - 1}) do
     for _, waiter in ipairs(redis.call('ZRANGE', KEYS[2], passed, last)) do
-      local what, claim, own = examine(waiter, asker, state)
+      local what, claim, own = examine(waiter, asker, state, #names)
       if what == 'stopped' then
         result = what
         break

@@ -1,5 +1,5 @@
--- Extend the lease of a hold of a read/write lock that the caller still holds.
--- Never shortens it.
+-- Extend the lease of a hold of a read/write lock or a semaphore that the
+-- caller still holds. Never shortens it.
 --
 -- KEYS: see rw.lua; only the first while a Cluster moves them
 -- ARGV[1] hold id

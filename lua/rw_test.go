@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // One call after another, for each mode: the answer, what the lock becomes, and
@@ -27,6 +27,8 @@ func TestRWScriptAnswers(t *testing.T) {
 				scripttest.Step("try, has it", x.Try(), "1", []string{x.Reads()}),
 				scripttest.Step("try, beside another that reads", y.Try(), "1", two),
 				scripttest.Step("try, to write", w.Try(), "0", two),
+				scripttest.Step("try, a third one", z.Try(), "1", []string{x.Reads(), y.Reads(), z.Reads()}),
+				scripttest.Step("it releases its own", z.Release(), "1", two),
 				scripttest.Step("claim, has it", y.Claim(), "1", two),
 				scripttest.Step("enqueue, has it", y.Enqueue(), "1", two),
 				scripttest.Step("claim, to write, not queued", w.Claim(), "3", two),

@@ -1,5 +1,5 @@
--- Acquire a read/write lock, to read or to write, in one attempt. It overtakes
--- no waiter.
+-- Acquire a read/write lock, to read or to write, or a permit of a semaphore,
+-- in one attempt. It overtakes no waiter that has waited for long.
 --
 -- KEYS: see rw.lua; KEYS[5] the counter of fencing tokens, absent without
 --   fencing
@@ -13,31 +13,13 @@
 -- {4}: the same; the scan limit was reached
 -- {-1}: the key is of another kind or mode
 
-local kind, mode = string.match(ARGV[1], '^[^:]+:%d+:([sw])([fu]):[1-9]%d*$')
-local lease = whole(ARGV[2], 10)
-if not kind or not lease or #ARGV[3] == 0 or not ARGV[4] then
+local hold, _, kind, mode, _, permits = string.match(ARGV[1], waiter_name)
+local lease, owner, info = whole(ARGV[2], 10), ARGV[3], ARGV[4]
+if not hold or not lease or #owner == 0 or not info then
   return redis.error_reply('ERR relock: rw_try: bad arguments')
 end
 
-local state, detail = rw_state()
-if state == 'error' then
-  return detail
+local alone = take_alone(ARGV[1], lease, owner, info)
+if alone then
+  return alone
 end
-if conflicts(mode, state, detail) then
-  return {-1}
-end
-if already_granted(ARGV[1], lease) then
-  return grant(KEYS[5], ARGV[1])
-end
-if may_take(kind, mode, state) then
-  return take(ARGV[1], lease, ARGV[3], ARGV[4])
-end
-local result = rw_hand_off()
-if result == 'more' then
-  return {4}
-end
-state = rw_state()
-if result == 'through' and compatible(kind, state) then
-  return take(ARGV[1], lease, ARGV[3], ARGV[4])
-end
-return {0}

@@ -12,10 +12,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/scripttest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // taskCall is a script in a state in which it has much to do.
@@ -30,7 +30,7 @@ func dueTasks(b *scripttest.Tasks) []any {
 	b.Enqueue("k", "head", "behind head")
 	b.Enqueue("last", "last", "behind last")
 	b.Enqueue("", "ended")
-	taken := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 3, Most: 1}).All
+	taken := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 3}).All
 	require.Len(b, taken, 3)
 	b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1})
 	b.Enqueue("", "unanswered")
@@ -41,15 +41,15 @@ func dueTasks(b *scripttest.Tasks) []any {
 	b.EnqueueIn(time.Millisecond, "k", "joins")
 	b.EnqueueIn(time.Millisecond, "new", "leads")
 	b.Enqueue("", "due")
-	testkit.Eventually(b, testkit.Patience, func() bool { return b.Now() > b.Score("d", "leads") }, "the delayed ones are due")
+	testkit.Eventually(b, testkit.Patience, func() bool { return b.Now() > b.Score("w", "leads") }, "the delayed ones are due")
 	b.Do("ZADD", b.Key("i"), b.Now(), "c9:1")
-	return scripttest.Receive{Receiver: worker, N: 3, Undo: true, Want: 10, Most: 1, Heartbeat: 1}.Args()
+	return scripttest.Receive{Receiver: worker, N: 3, Undo: true, Want: 10, Fatal: 1, Lease: aMoment, Heartbeat: 1}.Args()
 }
 
 // settled sets up deliveries of which each is settled in another way.
 func settled(verbs ...string) func(b *scripttest.Tasks) []any {
 	return func(b *scripttest.Tasks) (args []any) {
-		args = []any{60_000, 10, time.Hour.Milliseconds()}
+		args = []any{60_000, 10, time.Hour.Milliseconds(), 1}
 		for i, key := range []string{"", "k", "k2"} {
 			for _, verb := range verbs {
 				if i > 0 {
@@ -63,7 +63,7 @@ func settled(verbs ...string) func(b *scripttest.Tasks) []any {
 			}
 		}
 		for _, d := range b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 64}).All {
-			args = append(args, d.ID, d.Fence, d.ID[:1], "0")
+			args = append(args, d.ID, d.Name(), d.ID[:1], "0")
 		}
 		return args
 	}
@@ -94,7 +94,8 @@ func taskCalls() map[string]taskCall {
 		"enqueue": {script: script.TaskEnqueue, setUp: func(b *scripttest.Tasks) []any {
 			b.Enqueue("k", "old")
 			b.Do("ZADD", b.Key("i"), b.Now(), other)
-			args := slices.Concat(scripttest.EnqueueOf(0, "new", "a", "b"), scripttest.EnqueueOf(0, "k", "c", "old", "d")[2:], scripttest.EnqueueOf(0, "", "free")[2:])
+			args := slices.Concat(scripttest.EnqueueOf(0, "new", "a", "b"), scripttest.EnqueueOf(0, "k", "c", "old", "d")[2:], scripttest.EnqueueOf(0, "", "free")[2:],
+				scripttest.EnqueueOf(time.Millisecond, "k", "delayed")[2:])
 			args[0], args[1] = scripttest.Nonce(1), 1
 			return args
 		}},
@@ -113,8 +114,36 @@ func taskCalls() map[string]taskCall {
 		b.Enqueue("k", "head", "behind")
 		b.EnqueueIn(time.Millisecond, "k", "joins", "joins too")
 		b.EnqueueIn(time.Millisecond, "new", "leads", "follows")
-		testkit.Eventually(b, testkit.Patience, func() bool { return b.Now() > b.Score("d", "follows") }, "the delayed ones are due")
+		testkit.Eventually(b, testkit.Patience, func() bool { return b.Now() > b.Score("w", "follows") }, "the delayed ones are due")
 		return scripttest.Receive{Receiver: worker, N: 1, Want: 10}.Args()
+	}}
+	paused := func(b *scripttest.Tasks) {
+		pause(b, "k")
+		b.Enqueue("k", "1", "2")
+		b.Enqueue("", "free")
+		b.Receive(scripttest.Receive{Receiver: "c7:1", N: 1, Want: 1})
+	}
+	calls["receive of a paused key"] = taskCall{script: script.TaskReceive, setUp: func(b *scripttest.Tasks) []any {
+		paused(b)
+		pause(b, "l")
+		b.Enqueue("l", "3", "4")
+		return scripttest.Receive{Receiver: worker, N: 1, Want: 5}.Args()
+	}}
+	calls["receive by lock of a paused key"] = taskCall{
+		script: script.TaskReceive,
+		setUp: func(b *scripttest.Tasks) []any {
+			putBehind(b, 1, "a", "k", "1", "2")
+			pause(b, "k")
+			return scripttest.Receive{Receiver: other, N: 1, Want: 1, Lock: "a"}.Args()
+		},
+	}
+	calls["pause"] = taskCall{script: script.TaskPause, setUp: func(b *scripttest.Tasks) []any {
+		paused(b)
+		return []any{1, "l"}
+	}}
+	calls["resume a key"] = taskCall{script: script.TaskPause, setUp: func(b *scripttest.Tasks) []any {
+		paused(b)
+		return []any{0, "k"}
 	}}
 	for name, id := range map[string]string{"a head": "1", "behind": "2", "the last of a key": "3", "without a key": "free"} {
 		calls["remove "+name] = taskCall{script: script.TaskRemove, setUp: func(b *scripttest.Tasks) []any {
@@ -123,6 +152,10 @@ func taskCalls() map[string]taskCall {
 			return []any{id}
 		}}
 	}
+	calls["requeue what died"] = taskCall{script: script.TaskRequeueDied, setUp: func(b *scripttest.Tasks) []any {
+		deadOnes(b)
+		return []any{0, b.Now() + 1_000_000_000, 10, time.Hour.Milliseconds()}
+	}}
 	calls["remove a dead letter"] = taskCall{script: script.TaskRemove, setUp: func(b *scripttest.Tasks) []any {
 		return deadOnes(b)[:1]
 	}}
@@ -174,19 +207,27 @@ func recordsOf(b *scripttest.Tasks) []string {
 	return ids
 }
 
-// drain requeues all dead letters, ends all leases, and does all tasks, until
-// nothing is left. It returns the ids of the tasks.
+// drain ends all pauses, promises and leases, requeues all dead letters, and
+// does all tasks, until nothing is left. It returns the ids of the tasks.
 func drain(b *scripttest.Tasks) (done []string) {
 	b.Helper()
 	left := leftOf(b)
 	for n := 1; n < 50 && len(left) > 0; n++ {
+		keys, err := redis.Strings(b.Do("HKEYS", b.Key("v")), nil)
+		require.NoError(b, err)
+		for _, key := range keys {
+			resume(b, key)
+		}
+		for _, lock := range b.Members("g") {
+			b.Ints(script.TaskGate, 0, lock)
+		}
 		for _, id := range b.Members("z") {
 			b.Ints(script.TaskRequeue, id)
 		}
 		for _, id := range b.Members("l") {
 			b.EndLease(id)
 		}
-		for _, d := range b.Receive(scripttest.Receive{Receiver: "c8:1", N: n, Want: 64, Most: 100}).All {
+		for _, d := range b.Receive(scripttest.Receive{Receiver: "c8:1", N: n, Want: 64, Fatal: 100}).All {
 			done = append(done, d.ID)
 			require.Equal(b, int64(1), b.Settle(d, "a", ""))
 		}
@@ -204,6 +245,6 @@ func leftOf(b *scripttest.Tasks) []string {
 	keys, err := redis.Strings(b.Do("KEYS", b.Q+":*"), nil)
 	require.NoError(b, err)
 	return slices.DeleteFunc(keys, func(key string) bool {
-		return slices.Contains([]string{"n", "u", "c", "i"}, strings.TrimPrefix(key, b.Q+":")[:1])
+		return slices.Contains([]string{"n", "u", "c", "i", "h"}, strings.TrimPrefix(key, b.Q+":")[:1])
 	})
 }

@@ -1,7 +1,8 @@
 -- Put tasks into a queue.
 --
 -- KEYS    n the last number, d due, p records, k last ids of keys, o behind
---         their keys, i idle receivers, u done ids; see docs/queue-design.md
+--         their keys, i idle receivers, u done ids, w delayed ones of keys;
+--         see docs/queue-design.md
 -- ARGV[1] 8 bytes that are drawn for this call
 -- ARGV[2] 1 if ids that are done are refused for a while, 0 if not
 -- ARGV[3], and so on: for each task its id, its delay in ms, and its body:
@@ -54,7 +55,7 @@ else
     lasts[key] = stored[i]
   end
 end
-local answers, queued, added, links, ends, soon = {}, {}, {}, {}, {}, 0
+local answers, queued, added, later, links, ends, soon = {}, {}, {}, {}, {}, {}, 0
 if #ARGV > 5 then
   redis.call('HGET', KEYS[3], '') -- fails before the first write, if at all
 end
@@ -94,8 +95,12 @@ for i = 3, #ARGV, 3 do
         links[#links + 1] = before
         links[#links + 1] = score .. id
       else
-        added[#added + 1] = due
-        added[#added + 1] = id
+        local set = added
+        if #key > 0 and delay > 0 then
+          set = later
+        end
+        set[#set + 1] = due
+        set[#set + 1] = id
         if at <= now + period then
           soon = soon + 1
         end
@@ -110,12 +115,16 @@ local reply = 0
 if #added > 0 then
   reply = redis.pcall('ZADD', KEYS[2], unpack(added))
 end
+if #later > 0 and type(reply) == 'number' then
+  reply = redis.pcall('ZADD', KEYS[8], unpack(later))
+end
 if #ends > 0 and type(reply) == 'number' then
   reply = redis.pcall('HSET', KEYS[4], unpack(ends))
 end
 if type(reply) == 'table' then -- no permission: the ids are free again
   redis.call('HDEL', KEYS[3], unpack(queued))
   redis.call('ZREM', KEYS[2], unpack(queued))
+  redis.call('ZREM', KEYS[8], unpack(queued))
   return reply
 end
 if #links > 0 then

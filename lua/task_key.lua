@@ -12,6 +12,13 @@ local function due_at(ticket, now)
   return ticket
 end
 
+-- behind_pause returns what the place of the head of a paused key begins with,
+-- among those behind locks: k, 3 digits, a key of that length. A lock begins
+-- with a digit there.
+local function behind_pause(key)
+  return string.format('k%03d', #key) .. key
+end
+
 -- The tasks of a key are a list. The hash k has the last id of each key, the
 -- hash o the ticket and the id of the task behind another one. A record has the
 -- id before it, which counts while its task is behind its key: 3 digits and

@@ -8,11 +8,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/scripttest"
 )
+
+// A receiver that waits removes entries of those that no longer ask.
+func TestTaskReceiveScriptForgetsReceivers(t *testing.T) {
+	b := scripttest.NewTasks(t, server)
+	for i := range 20 {
+		b.Do("ZADD", b.Key("i"), b.Now()-3_000_000, fmt.Sprint("killed:", i))
+	}
+	b.Do("ZADD", b.Key("i"), b.Now()-1_000_000, other)
+	for n, left := range []int{6, 2, 2} {
+		b.Receive(scripttest.Receive{Receiver: worker, N: n + 1, Want: 1})
+		require.Len(t, b.Members("i"), left)
+	}
+	require.Equal(t, []string{other, worker}, b.Members("i"))
+}
 
 // A receive takes what is due, in order, and leases it. Each delivery has a
 // fence above all before it.
@@ -28,7 +41,7 @@ func TestTaskReceiveScriptTakes(t *testing.T) {
 	require.Empty(t, b.Members("i"))
 	require.Equal(t, scripttest.Nonce(0), got.All[0].Record[:8])
 	require.True(t, strings.HasSuffix(got.All[0].Record, scripttest.Body("")))
-	require.Equal(t, int64(1), got.All[0].Attempt)
+	require.Equal(t, "1", got.All[0].Attempt)
 	require.Equal(t, got.All[0].Fence+1, got.All[1].Fence)
 	require.InDelta(t, b.Now()+60_000_000, b.Score("l", "a"), slack)
 
@@ -52,6 +65,8 @@ func TestTaskReceiveScriptOfAnEmptyQueue(t *testing.T) {
 	require.Equal(t, scripttest.Received{Code: 1, Next: -1, Heard: -1}, got)
 	b.EnqueueIn(time.Minute, "", "later")
 	require.InDelta(t, time.Minute.Microseconds(), b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 1}).Next, slack)
+	b.EnqueueIn(30*time.Second, "k", "sooner")
+	require.InDelta(t, 30_000_000, b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 1}).Next, slack)
 }
 
 // A second copy answers the same deliveries, with whole leases. It leaves out
@@ -72,7 +87,7 @@ func TestTaskReceiveScriptCopies(t *testing.T) {
 	require.Equal(t, got.All[1], again.All[0])
 	require.InDelta(t, b.Now()+60_000_000, b.Score("l", "10:b"), slack, "a whole lease")
 	require.InDelta(t, b.Now()+120_000_000, b.Score("l", "e"), slack, "never shortened")
-	require.Equal(t, []string{"d", "f", "g"}, b.Members("d"), "a copy takes nothing")
+	require.Equal(t, []string{"f", "g", "d"}, b.Members("d"), "a copy takes nothing")
 
 	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 1}).All, 1)
 	late := b.Receive(request)
@@ -91,12 +106,11 @@ func TestTaskReceiveScriptUndo(t *testing.T) {
 	b.EndLease("b")
 	theirs := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1})
 	require.Equal(t, []string{"b"}, theirs.IDs())
-	require.Equal(t, int64(2), theirs.All[0].Attempt, "the end of a lease counts")
 	b.RequireSettled("a", "", lost.All[2])
 
 	next := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 5, Undo: true})
 	require.Equal(t, []string{"a", "k1"}, next.IDs())
-	require.Equal(t, int64(1), next.All[0].Attempt, "uncounted")
+	require.Equal(t, "1", next.All[0].Attempt, "uncounted")
 	require.Greater(t, next.All[0].Fence, theirs.All[0].Fence)
 	require.Equal(t, int64(0), b.Settle(lost.All[0], "a", ""), "the fence of the lost one")
 	require.Equal(t, []string{"a", "b", "k1"}, sorted(b.Members("l")))
@@ -136,6 +150,25 @@ func TestTaskReceiveScriptIdle(t *testing.T) {
 	}
 }
 
+// With a limit, a receive takes what it leaves room for. A receiver that it
+// stops is idle until a lease ends.
+func TestTaskReceiveScriptLimit(t *testing.T) {
+	b := scripttest.NewTasks(t, server)
+	b.Enqueue("", "a", "b", "c", "d")
+	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1, InFlight: 3})
+	require.Equal(t, []string{"a"}, got.IDs(), "it wants less")
+	got = b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 5, InFlight: 3, Lease: 30 * time.Second})
+	require.Equal(t, []string{"b", "c"}, got.IDs())
+	require.Equal(t, int64(1), got.Code)
+	require.InDelta(t, 30_000_000, got.Next, slack)
+	require.Equal(t, []string{worker}, b.Members("i"))
+	require.Empty(t, b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 5, InFlight: 2}).All, "its own limit counts")
+	b.EndLease("b")
+	again := b.Receive(scripttest.Receive{Receiver: other, N: 2, Want: 5, InFlight: 3})
+	require.Equal(t, []string{"b"}, again.IDs(), "the order is kept")
+	require.Equal(t, []string{"d"}, b.Receive(scripttest.Receive{Receiver: other, N: 3, Want: 5}).IDs(), "without a limit")
+}
+
 // A receiver that stops passes on what it leaves, and a wake-up.
 func TestTaskReceiveScriptStops(t *testing.T) {
 	b := scripttest.NewTasks(t, server)
@@ -163,74 +196,49 @@ func TestTaskReceiveScriptStops(t *testing.T) {
 	idle()
 	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 7, Want: 1}).All, 1)
 	require.Equal(t, []string{message}, l.Heard(), "more leases have ended than it takes")
+
+	b.Flush()
+	idle()
+	b.EnqueueIn(2*time.Second, "k", "soon")
+	require.Empty(t, l.Heard())
+	b.Do("ZADD", b.Key("w"), "XX", b.Now()+500_000, "soon")
+	b.Receive(scripttest.Receive{Receiver: worker, N: 8})
+	require.Equal(t, []string{message}, l.Heard(), "of what is delayed, and due soon")
 }
 
-// A task whose lease has ended is due again, at its old place. After its last
-// attempt it is a dead letter, and the next of its key is due.
+// A task whose lease has ended is due again, at its old place.
 func TestTaskReceiveScriptEndedLeases(t *testing.T) {
 	b := scripttest.NewTasks(t, server)
 	b.Enqueue("k", "a", "behind")
 	b.Enqueue("", "b", "c")
 	b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 2})
 	b.EndLease("a")
-	got := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1})
+	got := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1, Lease: time.Hour})
 	require.Equal(t, []string{"a"}, got.IDs(), "before those that came later")
-	require.Equal(t, int64(2), got.All[0].Attempt)
+	require.Equal(t, "1", got.All[0].Attempt, "no attempt, and no interruption as the server has just started")
 	b.EndLease("a")
 	b.EndLease("b")
-	got = b.Receive(scripttest.Receive{Receiver: other, N: 2, Want: 5, Most: 2})
-	require.Equal(t, []string{"behind", "b", "c"}, got.IDs())
-	require.Equal(t, []string{"a"}, b.Members("z"))
-	stored, _ := b.Do("HGET", b.Key("m"), "a").([]byte)
-	require.Regexp(t, `^2 0 \d{16} k\x00the lease of the last attempt has ended$`, string(stored))
-
-	b.EndLease("b")
-	b.EndLease("c")
-	got = b.Receive(scripttest.Receive{Receiver: other, N: 3, Want: 5, Most: 1})
-	require.Empty(t, got.All)
-	require.Equal(t, []string{"a", "b", "c"}, b.Members("z"))
+	got = b.Receive(scripttest.Receive{Receiver: other, N: 2, Want: 5, Lease: time.Hour})
+	require.Equal(t, []string{"a", "b", "c"}, got.IDs())
 	b.Do("ZADD", b.Key("l"), b.Now()-1, "nobody") // without anything else
-	require.Empty(t, b.Receive(scripttest.Receive{Receiver: other, N: 4, Want: 5}).All)
-	require.Equal(t, []string{"behind"}, b.Members("l"))
+	require.Empty(t, b.Receive(scripttest.Receive{Receiver: other, N: 3, Want: 5}).All)
+	require.Equal(t, []string{"a", "b", "c"}, b.Members("l"))
 }
 
 // No script returns more than 32 leases. It reports that there are more.
 func TestTaskReceiveScriptManyEndedLeases(t *testing.T) {
 	b := scripttest.NewTasks(t, server)
-	var ids []string
-	for i := range 33 {
-		ids = append(ids, fmt.Sprintf("%02d", i))
-	}
+	ids := numbered(33)
 	b.Enqueue("", ids...)
 	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 64}).All, 33)
 	for _, id := range ids {
 		b.EndLease(id)
 	}
-	got := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 1})
+	got := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 1, Lease: time.Hour})
 	require.Equal(t, int64(4), got.Code)
 	require.Len(t, got.All, 1)
-	require.Equal(t, int64(1), b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 64}).Code)
+	require.Equal(t, int64(1), b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 64, Lease: time.Hour}).Code)
 	require.Len(t, b.Members("l"), 33)
-}
-
-// A delayed task joins its key when it is due: as the head, or behind it.
-func TestTaskReceiveScriptJoinsKey(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
-	b.EnqueueIn(10*time.Millisecond, "k", "1")
-	b.EnqueueIn(11*time.Millisecond, "k", "2")
-	b.EnqueueIn(time.Millisecond, "k2", "x")
-	b.Enqueue("k2", "head")
-	testkit.Eventually(t, testkit.Patience, func() bool { return b.Now() > b.Score("d", "2") }, "all are due")
-	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 5})
-	require.ElementsMatch(t, []string{"head", "1"}, got.IDs())
-	require.Equal(t, int64(4), got.Code, "tasks went behind their keys instead")
-	require.Empty(t, b.Members("i"))
-	require.Len(t, b.Behind(), 2)
-	got2 := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 5})
-	require.Empty(t, got2.All)
-	require.Equal(t, int64(1), got2.Code)
-	b.RequireSettled("a", "", got.All[0], got.All[1])
-	require.ElementsMatch(t, []string{"2", "x"}, b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 5}).IDs())
 }
 
 // A task whose record was deleted is dropped.
@@ -245,7 +253,7 @@ func TestTaskReceiveScriptWithoutRecord(t *testing.T) {
 	require.Nil(t, b.Do("HGET", b.Key("m"), "nobody"))
 }
 
-// An answer has 4 MiB at most, but at least one task.
+// An answer has no more bytes than requested, but at least one task.
 func TestTaskReceiveScriptLargeTasks(t *testing.T) {
 	b := scripttest.NewTasks(t, server)
 	put := func(id string, size int) {
@@ -259,6 +267,10 @@ func TestTaskReceiveScriptLargeTasks(t *testing.T) {
 	require.Equal(t, []string{"0", "1", "2"}, got.IDs())
 	require.Equal(t, int64(4), got.Code)
 	require.Empty(t, b.Members("i"))
+	got = b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 64, Bytes: 3 << 20})
+	require.Equal(t, []string{"3", "4"}, got.IDs(), "less")
+	require.Equal(t, int64(4), got.Code)
+	require.Equal(t, []string{"5"}, b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 64, Bytes: 1}).IDs())
 	b.Flush()
 	put("huge", 5<<20)
 	require.Equal(t, []string{"huge"}, b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 64}).IDs())
@@ -302,5 +314,5 @@ func TestTaskReceiveScriptDamaged(t *testing.T) {
 	require.Equal(t, int64(1), b.Ints(script.TaskRemove, "short")[0])
 	require.Equal(t, int64(1), b.Ints(script.TaskRequeue, "length")[0])
 	b.RequireSettled("r", "0", got.All[2])
-	require.Equal(t, []string{"ticket", "length"}, b.Members("d"))
+	require.Equal(t, []string{"length", "ticket"}, b.Members("d"))
 }

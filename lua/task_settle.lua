@@ -2,31 +2,60 @@
 --
 -- KEYS    n the last number, d due, l leased, p records, m attempts, k last ids
 --         of keys, o behind their keys, i idle receivers, z dead letters, u
---         done ids; see docs/queue-design.md
+--         done ids, w delayed ones of keys, s due again after an
+--         interruption, b behind locks, g until when somebody waits for a
+--         lock; see docs/queue-design.md
 -- ARGV[1] ms for which a done id is refused, or 0
 -- ARGV[2] dead letters that are kept   ARGV[3] for so many ms
--- ARGV[4], and so on: for each delivery its id, its fence, what becomes of it,
---         and an argument: a, done, ""; n, failed, ms until it is due; r, as if
---         it was never received, ms or 0; d, dead, the reason
+-- ARGV[4] 1 if the queue limits how many tasks are in flight, or 0
+-- ARGV[5], and so on: for each delivery its id, its fence with @ and the token,
+--         what becomes of it, and an argument: a, done, ""; n, failed, ms until
+--         it is due, or these, a space and the reason; r, as if it was never
+--         received, ms or 0; b, as if it was never received, and behind a lock:
+--         ms for which somebody waits for that, a space, the lock; d, dead, the
+--         reason
 --
 -- For each delivery 1: done. 0: it has no lease. For a single one the number
 -- alone.
 
-if #ARGV < 7 or #ARGV % 4 ~= 3 then
+if #ARGV < 8 or #ARGV % 4 ~= 0 or (ARGV[4] ~= '0' and ARGV[4] ~= '1') then
   return redis.error_reply('ERR relock: task_settle: bad arguments')
 end
 local keep, letters, age = whole(ARGV[1], 0), whole(ARGV[2], 0), whole(ARGV[3], 0)
 if not keep or not letters or not age then
   return redis.error_reply('ERR relock: task_settle: bad arguments')
 end
+
+-- failed_of reads the argument of a failed attempt: the pause, and the reason
+-- as it is stored.
+local function failed_of(argument)
+  local pause, why = string.match(argument, '^(%d+) (.+)$')
+  if pause then
+    return pause, '\0' .. why
+  end
+  return argument, ''
+end
+
 local ids = {}
-for i = 4, #ARGV, 4 do
+for i = 5, #ARGV, 4 do
   local verb = ARGV[i + 2]
-  if #ARGV[i] == 0 or not string.find(ARGV[i + 1], '^[1-9]%d*$') or not string.find(verb, '^[andr]$') then
+  if #ARGV[i] == 0 or not string.find(ARGV[i + 1], '^[1-9]%d*@%w+$') or not string.find(verb, '^[abndr]$') then
     return redis.error_reply('ERR relock: task_settle: bad arguments')
   end
-  if (verb == 'n' or verb == 'r') and not whole(ARGV[i + 3], 0) then
+  local pause = '0'
+  if verb == 'n' then
+    pause = failed_of(ARGV[i + 3])
+  elseif verb == 'r' then
+    pause = ARGV[i + 3]
+  end
+  if not whole(pause, 0) then
     return redis.error_reply('ERR relock: task_settle: bad arguments')
+  end
+  if verb == 'b' then
+    local wait, lock = string.match(ARGV[i + 3], '^(%d+) (.+)$')
+    if not wait or not whole(wait, 10) or #lock > 9999 then
+      return redis.error_reply('ERR relock: task_settle: bad arguments')
+    end
   end
   ids[#ids + 1] = ARGV[i]
 end
@@ -36,17 +65,17 @@ local now = t[1] * 1000000 + t[2]
 local stored, ends = redis.call('HMGET', KEYS[5], unpack(ids)), redis.call('ZMSCORE', KEYS[3], unpack(ids))
 local answers, held, ended, keys, heads, moves = {}, {}, {}, {}, {}, false
 for i, id in ipairs(ids) do
-  local fence, key = string.match(tostring(stored[i]), '^%d+ (%d+) %d+ (.*)$')
+  local _, _, fence, _, key = read_meta(stored[i])
   answers[i] = 0
   -- Of two copies in one script, one counts.
-  if fence == ARGV[4 * i + 1] and ends[i] and tonumber(ends[i]) > now and not held[id] then
+  if fence == ARGV[4 * i + 2] and ends[i] and tonumber(ends[i]) > now and not held[id] then
     answers[i] = 1
     held[id] = true
     keys[i] = key
     if #key > 0 then
       heads[#heads + 1] = id
     end
-    if ARGV[4 * i + 2] ~= 'a' then
+    if ARGV[4 * i + 3] ~= 'a' then
       moves = true
     end
     ended[#ended + 1] = id
@@ -57,6 +86,10 @@ if #heads > 0 then
   for i, first in ipairs(redis.call('HMGET', KEYS[7], unpack(heads))) do
     nexts[heads[i]] = first
   end
+end
+local waiting = 0 -- tasks that only the limit keeps waiting: each lease that ends leaves room for one
+if ARGV[4] == '1' then
+  waiting = due_soon(KEYS[2], KEYS[11], now)
 end
 if moves then
   may(KEYS[3], KEYS[5])
@@ -69,18 +102,25 @@ elseif #ended == 0 then
   end
 end
 
--- retry makes a task due later. It returns how many tasks are due soon.
-local function retry(id, attempt, ticket, key, pause)
-  local at = due_at(ticket, now)
-  if tonumber(pause) > 0 then
-    at = text(now + pause * 1000)
-  end
-  redis.call('HSET', KEYS[5], id, text(attempt) .. ' 0 ' .. ticket .. ' ' .. key)
-  redis.call('ZADD', KEYS[2], at, id)
+-- retry makes a task due after the pause, behind what is due by then. It
+-- returns how many tasks are due soon.
+local function retry(i, id, attempt, interrupted, ticket, key, said, pause)
+  local at = text(now + pause * 1000 + i - 1)
+  redis.call('HSET', KEYS[5], id, meta_of(attempt, interrupted, '0', ticket, key, said))
+  redis.call('ZADD', due_of(interrupted, KEYS[2], KEYS[12]), at, id)
   if tonumber(at) <= now + period then
     return 1
   end
   return 0
+end
+
+-- wait_for puts a task behind a lock, for which somebody waits. Without that
+-- promise nobody would look there, so it comes first.
+local function wait_for(id, attempt, interrupted, ticket, key, said, argument)
+  local wait, lock = string.match(argument, '^(%d+) (.+)$')
+  promise(KEYS[14], lock, tonumber(wait), now)
+  redis.call('HSET', KEYS[5], id, meta_of(attempt, interrupted, '0/' .. escaped(lock), ticket, key, said))
+  redis.call('ZADD', KEYS[13], 0, behind_lock(lock) .. ticket .. id)
 end
 
 local until_then = text(now + keep * 1000)
@@ -99,23 +139,27 @@ local function leave(id, key)
 end
 
 for i, id in ipairs(ids) do
-  local verb, argument, key = ARGV[4 * i + 2], ARGV[4 * i + 3], keys[i]
+  local verb, argument, key = ARGV[4 * i + 3], ARGV[4 * i + 4], keys[i]
   if answers[i] == 1 then
     if verb == 'a' then
       done[#done + 1] = id
       refused[#refused + 1] = until_then
       refused[#refused + 1] = id
     else
-      local attempt, ticket = string.match(stored[i], '^(%d+) %d+ (%d+)')
+      local attempt, interrupted, _, ticket, _, said = read_meta(stored[i])
       if verb == 'n' then
-        soon = soon + retry(id, attempt, ticket, key, argument)
+        local pause, why = failed_of(argument)
+        soon = soon + retry(i, id, attempt, interrupted, ticket, key, why, pause)
       elseif verb == 'r' then
-        soon = soon + retry(id, attempt - 1, ticket, key, argument)
+        soon = soon + retry(i, id, attempt - 1, interrupted, ticket, key, said, argument)
+      elseif verb == 'b' then
+        wait_for(id, attempt - 1, interrupted, ticket, key, said, argument)
       else
         if not number then
           number = draw(KEYS[1], #ids)
         end
-        bury(number, KEYS[4], KEYS[5], KEYS[9], id, attempt .. ' 0 ' .. ticket .. ' ' .. key, argument, letters, age)
+        local released = meta_of(attempt, interrupted, '0', ticket, key, '')
+        bury(number, KEYS[4], KEYS[5], KEYS[9], id, released, argument, letters, age)
         number = number + 1
       end
     end
@@ -145,7 +189,7 @@ if keep > 0 and #done > 0 then
   end
   redis.call('ZADD', KEYS[10], unpack(refused))
 end
-wake(KEYS[8], soon + #passed, now)
+wake(KEYS[8], math.min(#ended, soon + #passed + waiting), now)
 if #answers == 1 then
   return answers[1]
 end

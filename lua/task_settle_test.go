@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 func sorted(all []string) []string {
@@ -46,9 +46,9 @@ func TestTaskSettleScriptBatch(t *testing.T) {
 	b := scripttest.NewTasks(t, server)
 	d := taken(b, "", 3, "a", "b", "c")
 	k := taken(b, "k", 1, "k1", "k2", "k3")
-	args := []any{0, 10, 3600_000}
+	args := []any{0, 10, 3600_000, 0}
 	for _, one := range []scripttest.Delivery{d[0], k[0], k[0], {ID: "b", Fence: 5}, d[2], {ID: "none", Fence: 5}} {
-		args = append(args, one.ID, one.Fence, "a", "")
+		args = append(args, one.ID, one.Name(), "a", "")
 	}
 	require.Equal(t, []int64{1, 1, 0, 0, 1, 0}, b.Ints(script.TaskSettle, args...))
 	require.Equal(t, []string{"b"}, b.Members("l"))
@@ -61,12 +61,12 @@ func TestTaskSettleScriptFence(t *testing.T) {
 	first := taken(b, "", 1, "a")[0]
 	b.EndLease("a")
 	require.Equal(t, int64(0), b.Settle(first, "a", ""), "too late")
-	second := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1}).All[0]
-	require.Equal(t, int64(2), second.Attempt)
+	second := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1, Lease: time.Hour}).All[0]
+	require.Equal(t, "1", second.Attempt)
 	for _, verb := range []string{"a", "d"} {
 		require.Equal(t, int64(0), b.Settle(first, verb, ""))
 	}
-	require.Equal(t, []int64{0}, b.Ints(script.TaskRenew, "a", first.Fence, 1000))
+	require.Equal(t, []int64{0}, b.Ints(script.TaskRenew, "a", first.Name(), 1000))
 	b.RequireSettled("a", "", second)
 }
 
@@ -76,7 +76,6 @@ func TestTaskSettleScriptAgain(t *testing.T) {
 	b := scripttest.NewTasks(t, server)
 	l := b.Listen("c2")
 	d := taken(b, "k", 1, "a", "b")[0]
-	place := b.Now()
 	b.Do("ZADD", b.Key("i"), b.Now(), other)
 	b.RequireSettled("n", 60_000, d)
 	require.InDelta(t, b.Now()+60_000_000, b.Score("d", "a"), slack)
@@ -90,23 +89,25 @@ func TestTaskSettleScriptAgain(t *testing.T) {
 		return got.All[0]
 	}
 	d = receive(1)
-	require.Equal(t, int64(2), d.Attempt)
+	require.Equal(t, "2", d.Attempt)
 	b.RequireSettled("n", 500, d)
 	require.Len(t, l.Heard(), 1, "due soon")
 	d = receive(2)
-	require.Equal(t, int64(3), d.Attempt)
+	require.Equal(t, "3", d.Attempt)
 	b.Do("ZADD", b.Key("i"), b.Now(), other)
+	before := b.Now()
 	b.RequireSettled("r", 0, d)
 	require.Len(t, l.Heard(), 1)
-	require.Less(t, b.Score("d", "a"), place)
+	requireDue(t, b, before, 0, "a")
 	d = receive(3)
-	require.Equal(t, int64(3), d.Attempt, "uncounted")
-	before := b.Now()
+	require.Equal(t, "3", d.Attempt, "uncounted")
+	before = b.Now()
 	b.RequireSettled("r", 5_000, d)
 	requireDue(t, b, before, 5_000_000, "a")
 	d = receive(4)
+	before = b.Now()
 	b.RequireSettled("n", 0, d)
-	require.Less(t, b.Score("d", "a"), place)
+	requireDue(t, b, before, 0, "a")
 }
 
 // A dead letter keeps its record, and frees its key. The oldest ones go, if
@@ -122,7 +123,7 @@ func TestTaskSettleScriptDeadLetter(t *testing.T) {
 
 	bury := func(letters int, age time.Duration, ids ...string) {
 		for _, one := range taken(b, "", len(ids), ids...) {
-			args := append([]any{0, letters, age.Milliseconds()}, one.ID, one.Fence, "d", "")
+			args := append([]any{0, letters, age.Milliseconds(), 0}, one.ID, one.Name(), "d", "")
 			require.Equal(t, []int64{1}, b.Ints(script.TaskSettle, args...))
 		}
 	}
@@ -138,6 +139,33 @@ func TestTaskSettleScriptDeadLetter(t *testing.T) {
 	bury(0, time.Hour, "h")
 	require.Empty(t, b.Members("z"))
 	require.Nil(t, b.Do("HGET", b.Key("m"), "h"))
+}
+
+// With a limit, each lease that ends wakes a receiver, if a task is due.
+func TestTaskSettleScriptLimit(t *testing.T) {
+	b := scripttest.NewTasks(t, server)
+	l := b.Listen("c2")
+	settle := func(limited int, d scripttest.Delivery) int {
+		t.Helper()
+		b.Do("ZADD", b.Key("i"), b.Now(), other)
+		args := scripttest.SettleOf(0, d, "a", "")
+		args[3] = limited
+		require.Equal(t, []int64{1}, b.Ints(script.TaskSettle, args...))
+		return len(l.Heard())
+	}
+	d := taken(b, "", 4, "a", "b", "c", "d", "due")
+	require.Equal(t, 0, settle(0, d[0]), "there is no limit")
+	require.Equal(t, 1, settle(1, d[1]))
+	b.Do("ZADD", b.Key("i"), b.Now(), "c2:2")
+	require.Equal(t, 1, settle(1, d[2]), "room for one")
+	require.Equal(t, int64(1), b.Ints(script.TaskRemove, "due")[0])
+	b.Do("DEL", b.Key("i"))
+	require.Equal(t, 0, settle(1, d[3]), "nothing is due")
+	b.Do("DEL", b.Key("i"))
+	last := taken(b, "", 1, "last")[0]
+	b.EnqueueIn(1500*time.Millisecond, "k", "delayed")
+	b.Do("ZADD", b.Key("w"), "XX", b.Now(), "delayed")
+	require.Equal(t, 1, settle(1, last), "one that has not joined its key")
 }
 
 // Ids that are done are forgotten when their time is over.
@@ -178,7 +206,7 @@ func TestTaskScriptsOnReplica(t *testing.T) {
 	for _, one := range []scripttest.Delivery{d, {ID: "a", Fence: 5}, {ID: "none", Fence: 5}} {
 		_, err := b.Try(script.TaskSettle, "", scripttest.SettleOf(0, one, "a", "")...)
 		require.ErrorContains(t, err, "READONLY")
-		_, err = b.Try(script.TaskRenew, "", one.ID, one.Fence, 1000)
+		_, err = b.Try(script.TaskRenew, "", one.ID, one.Name(), 1000)
 		require.ErrorContains(t, err, "READONLY")
 	}
 	for _, id := range []string{"a", "none"} {
@@ -187,8 +215,8 @@ func TestTaskScriptsOnReplica(t *testing.T) {
 	}
 }
 
-// When the memory is used up nothing is queued or received. Tasks are still
-// settled.
+// When the memory is used up nothing is queued. Tasks are still received,
+// renewed and settled.
 func TestTaskScriptsOutOfMemory(t *testing.T) {
 	s := redistest.Start(t)
 	b := scripttest.NewTasks(t, s)
@@ -198,8 +226,6 @@ func TestTaskScriptsOutOfMemory(t *testing.T) {
 	fillMemory(t, s)
 	_, err := b.Try(script.TaskEnqueue, "", scripttest.EnqueueOf(0, "k", "e", "f")...)
 	require.ErrorContains(t, err, "OOM")
-	_, err = b.Try(script.TaskReceive, other, scripttest.Receive{Receiver: other, N: 1, Want: 1}.Args()...)
-	require.ErrorContains(t, err, "OOM")
 	require.ElementsMatch(t, before, b.Do("KEYS", b.Q+"*"))
 	require.Equal(t, []string{"due"}, b.Members("d"))
 	require.Len(t, b.Members("l"), 4)
@@ -208,6 +234,9 @@ func TestTaskScriptsOutOfMemory(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"due", "b", "c"}, b.Members("d"))
 	require.Equal(t, []string{"d"}, b.Members("z"))
+	got := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 3})
+	require.ElementsMatch(t, []string{"due", "b", "c"}, got.IDs())
+	require.Equal(t, []int64{1}, b.Ints(script.TaskRenew, got.All[0].ID, got.All[0].Name(), time.Hour.Milliseconds()))
 }
 
 // After the server's clock was set back, numbers that were drawn before are
@@ -232,6 +261,6 @@ func TestTaskScriptsAfterTheClockWasSetBack(t *testing.T) {
 	require.Equal(t, int64(1), b.Settle(undone.All[0], "a", ""))
 	require.Equal(t, int64(1), b.Settle(next(6, "2"), "d", ""))
 	require.Equal(t, []int64{1}, b.Ints(script.TaskRemove, "3"))
-	require.Equal(t, []int64{1}, b.Ints(script.TaskRequeue, "2"))
+	require.Equal(t, []int64{1, 1}, b.Ints(script.TaskRequeue, "2"))
 	next(7, "2")
 }

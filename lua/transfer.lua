@@ -1,15 +1,18 @@
 -- Give a plain lock to another hold: it is detached, or resumed.
 --
 -- KEYS[1] the lock
+-- KEYS[2] the counter of fencing tokens, only with ARGV[4]
 -- ARGV[1] what the value of the hold begins with, to its id
 -- ARGV[2] value of the next hold
 -- ARGV[3] ms until the key expires
+-- ARGV[4] fencing token of a hold that is resumed, absent without fencing
 --
 -- 1: the lock is the next hold
 -- 0: it is neither hold
+-- 8: the fencing token was never given, and nothing was changed
 -- -1: the key is of another kind
 
-if #ARGV[1] == 0 or #ARGV[2] == 0 or not whole(ARGV[3], 10) then
+if #ARGV[1] == 0 or #ARGV[2] == 0 or not whole(ARGV[3], 10) or not may_be_token(ARGV[4], KEYS[2]) then
   return redis.error_reply('ERR relock: transfer: bad arguments')
 end
 
@@ -24,6 +27,9 @@ if held == ARGV[2] then
 end
 if not held or string.sub(held, 1, #ARGV[1]) ~= ARGV[1] then
   return absent(0)
+end
+if ARGV[4] and not given(KEYS[2], ARGV[4]) then
+  return 8
 end
 -- PEXPIRE is never refused when memory is full, and lets the SET after it pass.
 redis.call('PEXPIRE', KEYS[1], ARGV[3])

@@ -1,6 +1,7 @@
 package lua_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -8,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // giveOf returns the request that gives a plain lock from one hold to another.
@@ -91,7 +92,8 @@ func TestReleaseOfEitherHandsOff(t *testing.T) {
 func TestTransferRefuses(t *testing.T) {
 	s := redistest.Shared(t)
 	for name, args := range map[string][]any{
-		"no hold": {"", "b", 100}, "no next": {"a", "", 100}, "no expiry": {"a", "b", ""}, "short": {"a", "b", 9}, "text": {"a", "b", "x"}, "long": {"a", "b", strings.Repeat("9", 16)},
+		"fence without its counter": {"a", "b", 100, 5},
+		"no hold":                   {"", "b", 100}, "no next": {"a", "", 100}, "no expiry": {"a", "b", ""}, "short": {"a", "b", 9}, "text": {"a", "b", "x"}, "long": {"a", "b", strings.Repeat("9", 16)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := scripttest.NewQueue(t, s)
@@ -107,6 +109,57 @@ func TestTransferRefuses(t *testing.T) {
 			b.Deny(rule)
 			b.RequireDenied(giveOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease))
 			require.Equal(t, scripttest.Plain1, b.State().Content)
+		})
+	}
+}
+
+// resumeOf returns the request that resumes a detached hold with its fencing
+// token.
+func resumeOf(transfer script.Call, fence any) script.Call {
+	transfer = scripttest.Fenced(transfer)
+	transfer.Args = append(append([]any(nil), transfer.Args...), fence)
+	return transfer
+}
+
+// A resumed hold keeps its fencing token, if the counter has given it. Without
+// the counter it is at most the server's time. None is drawn.
+func TestTransferChecksTheFencingToken(t *testing.T) {
+	const hour = int64(time.Hour / time.Microsecond)
+	for name, tt := range map[string]struct {
+		held     []script.Call
+		transfer script.Call
+	}{
+		"transfer":           {scripttest.PlainHeld, giveOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease)},
+		"reentrant_transfer": {scripttest.HeldOnce, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := scripttest.NewQueue(t, server)
+			requireGiven := func(want int64, fence any) {
+				t.Helper()
+				b.SetUp(tt.held)
+				before, counter := b.State(), b.Do("GET", b.CounterKey())
+				require.Equal(t, want, b.Run(resumeOf(tt.transfer, fence)), fence)
+				require.Equal(t, want == 1, !reflect.DeepEqual(before.Content, b.State().Content), fence)
+				require.Equal(t, counter, b.Do("GET", b.CounterKey()), fence)
+			}
+			b.Do("SET", b.CounterKey(), 1000, "PX", 60_000)
+			requireGiven(1, 1)
+			requireGiven(1, 1000)
+			require.EqualValues(t, 1, b.Run(resumeOf(tt.transfer, 1000)), "a second copy")
+			requireGiven(8, 1001)
+			requireGiven(8, "9223372036854775807")
+			now := b.Now()
+			b.Do("DEL", b.CounterKey())
+			requireGiven(1, now)
+			requireGiven(8, now+hour)
+			b.SetUp(nil)
+			require.EqualValues(t, 0, b.Run(resumeOf(tt.transfer, now+hour)), "the hold is looked for first")
+			for _, fence := range []any{"", "0", "-1", "1.5", "1e3", "x", "007"} {
+				b.SetUp(tt.held)
+				before := b.State().Content
+				b.RequireError(resumeOf(tt.transfer, fence), ": bad arguments")
+				require.Equal(t, before, b.State().Content)
+			}
 		})
 	}
 }

@@ -24,10 +24,11 @@
 // The timer is the poll interval and up to a fifth more. It grows to 1 s while
 // the server answers with errors or not at all.
 //
-// A pause counts as waiting (pause.go). The first pause of a call with an owner
-// starts a timer. It logs, after one lease, that the call's own client has the
-// lock. The error of a conflict or of a minimum hold is explained by a second
-// read of the key (explain.go).
+// A call counts as waiting from its first pause on (pause.go), which starts a
+// timer. It logs, after one lease, that the call's own client has the lock. An
+// attempt that failed because of the server is passed to package outage, which
+// logs it if none is answered for a second. The error of a conflict or of a
+// minimum hold is explained by a second read of the key (explain.go).
 //
 // # Plain locks
 //
@@ -66,6 +67,11 @@
 // entries are cancelled. A local waiter keeps its place until the level is
 // granted: the owner may have unlocked again. A read/write lock has no local
 // waiters: each call waits in Redis. An upgrade never waits.
+//
+// # Semaphores
+//
+// A [Semaphore] keeps no hold and has no owner. Each call waits in Redis, for
+// one permit.
 //
 // # MultiLock
 //

@@ -22,11 +22,17 @@ import (
 // changes which error that is.
 
 // explainLimit is how long a call may read the key for the text of its error.
-const explainLimit = 200 * time.Millisecond
+// The server has just answered, so only a machine under load takes longer than
+// a moment.
+const explainLimit = time.Second
 
-// explain adds to the final error of a call what the key is, and that the call
+// explain is called when a call ends: it waits no more. explain adds to its
+// final error what the key is, that its own client has the lock, or that it
 // made one attempt.
 func (w *wait) explain(err error) error {
+	err = w.explainOwn(err)
+	w.endOutage(err)
+	w.end()
 	switch {
 	case err == nil || lockspec.ContextEnd(err) != nil || errors.Is(err, errs.ErrQuorum):
 		return err
@@ -55,7 +61,8 @@ func (a *redAttempt) explain(err error) error {
 }
 
 // explainConflicts returns the error of the last round, in which too few nodes
-// answered. It asks the nodes that met something else together.
+// answered. It asks the nodes that met something else, or are replicas,
+// together.
 func (a *redAttempt) explainConflicts() error {
 	l := a.lock
 	var reads sync.WaitGroup
@@ -63,18 +70,34 @@ func (a *redAttempt) explainConflicts() error {
 		v := &a.failed[n]
 		if v.err == errs.ErrKeyConflict { //nolint:errorlint // our own sentinel
 			reads.Go(func() { v.err = explainConflict(a.call.Ctx, l.nodes[v.node], l.Key, &l.Settings, v.err) })
+		} else if driver.IsReadOnly(v.err) {
+			reads.Go(func() { v.err = withRole(a.call.Ctx, l.nodes[v.node], v.err) })
 		}
 	}
 	reads.Wait()
 	return l.tooFew(a.failed)
 }
 
+// withRole adds to the refusal of a replica whose replica it is. Only that
+// shows that nodes of a RedLock may be one server and its copies.
+func withRole(ctx context.Context, m *lease.Manager, err error) error {
+	if role := driver.RoleUnlessMaster(ctx, explainLimits(), m.Driver); role != "" {
+		return fmt.Errorf("%w (it is %s)", err, role)
+	}
+	return err
+}
+
+func explainLimits() driver.Limits {
+	return driver.Limits{Connect: explainLimit, Answer: explainLimit, End: time.Now().Add(explainLimit)}
+}
+
 // explainConflict adds to an error what the key is, and what was requested.
 func explainConflict(ctx context.Context, m *lease.Manager, key string, s *lockspec.Spec, err error) error {
-	if f, ok := readFound(ctx, m, key); ok {
-		return fmt.Errorf("%w: %s, requested as %s", err, f, s.Asked(f))
+	f, ok := readFound(ctx, m, key)
+	if !ok {
+		f = lockspec.Found{}
 	}
-	return fmt.Errorf("%w: requested as %s", err, s.Asked(lockspec.Found{}))
+	return fmt.Errorf("%w: %s", err, s.Conflict(f))
 }
 
 // explainMinHold adds to the error of a RedLock until when minimum holds keep
@@ -104,9 +127,9 @@ func (a *redAttempt) explainMinHold(err error) error {
 
 // explainMinHold adds to the error of a refused call until when the key is
 // kept, if it is. Only a lock with a minimum hold asks, once for each call. A
-// RedLock asks its nodes.
+// RedLock asks its nodes. The permits of a semaphore end one by one.
 func (w *wait) explainMinHold(err error) error {
-	if w.Settings.MinHold == 0 || w.Settings.Kind == lockspec.Quorum {
+	if w.Settings.MinHold == 0 || w.Settings.Kind == lockspec.Quorum || w.Settings.Kind == lockspec.Semaphore {
 		return err
 	}
 	if f, ok := readFound(w.Caller, w.client, w.key); ok && f.State == lockspec.Kept {
@@ -142,7 +165,7 @@ func readFound(ctx context.Context, m *lease.Manager, key string) (lockspec.Foun
 }
 
 func inspect(ctx context.Context, m *lease.Manager, key string) (lockspec.Found, bool) {
-	limit := driver.Limits{Connect: explainLimit, Answer: explainLimit, End: time.Now().Add(explainLimit)}
+	limit := explainLimits()
 	redisKey := m.RedisKey(key)
 	o, _ := m.Eval(ctx, limit, script.Call{Script: script.Inspect, Key: redisKey})
 	f, ok := lockspec.ReadFound(o.Reply)
@@ -156,10 +179,11 @@ func inspect(ctx context.Context, m *lease.Manager, key string) (lockspec.Found,
 }
 
 // refusedOnce returns the error of a call that makes one attempt, and found the
-// lock held by others.
+// lock held by others. It names WithBlock unless the lock waits anyway, or has
+// a minimum hold: a scheduled job that waited would run twice.
 func refusedOnce(err error, s *lockspec.Spec) error {
 	switch {
-	case s.Block || s.Kind == lockspec.Locker:
+	case s.Block || s.MinHold > 0 || s.Kind == lockspec.Locker:
 		return errs.OneAttempt(err)
 	case err == errs.ErrLockAcquiredByOthers: //nolint:errorlint // our own sentinel
 		return errOnce

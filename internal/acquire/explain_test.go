@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // A call reads the key for the text of its error. Whatever happens meanwhile,
@@ -83,7 +83,7 @@ func TestReadForTheTextHidesNoConflictOfNodes(t *testing.T) {
 	err := l.Lock(t.Context())
 	require.ErrorIs(t, err, relock.ErrKeyConflict)
 	require.False(t, relock.IsRetryableErr(err))
-	require.ErrorContains(t, err, "requested as an unfair plain lock")
+	require.ErrorContains(t, err, "requested as a plain lock")
 }
 
 // A RedLock says until when minimum holds keep it, unless a holder of the nodes
@@ -93,7 +93,7 @@ func TestRedLockRefusedByAMinimumHold(t *testing.T) {
 	const minimum = locktest.FaultLease * 9 / 10
 	l := b.Patient(relock.WithMinHold(minimum))
 	waits := b.Patient(relock.WithMinHold(minimum), relock.WithBlockTimeout(locktest.FaultLease/20))
-	calls := map[string]func(context.Context) error{" (one attempt; see WithBlock)": l.TryLock, "": waits.Lock}
+	calls := map[string]func(context.Context) error{" (one attempt)": l.TryLock, "": waits.Lock}
 	refused := func(call func(context.Context) error) (err error) {
 		testkit.Eventually(t, testkit.Patience, func() bool {
 			err = call(t.Context())

@@ -54,11 +54,11 @@ func (w *wait) waitLocally(l *waitqueue.Line, a localAttempt) (*lease.Hold, erro
 }
 
 // awaitOffer waits for an offer. The call counts as waiting unless it has an
-// offer already.
+// offer already. Meanwhile the first waiter asks the server.
 func (w *wait) awaitOffer(s *waitqueue.Waiter) (waitqueue.Offer, bool) {
 	if len(s.Turn) == 0 {
 		w.begin()
-		defer w.end()
+		w.client.Outages.End(&w.outage, w.others())
 	}
 	return s.Await()
 }

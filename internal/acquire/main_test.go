@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // nodes are servers for RedLocks, shared by all tests. They start first, since
@@ -81,15 +81,7 @@ func asUser(b *locktest.RedBench, rules ...any) (clients []*relock.Client) {
 // awaitMembers waits until so many nodes have granted the hold.
 func awaitMembers(t testing.TB, h relock.Hold, n int) {
 	t.Helper()
-	testkit.Eventually(t, testkit.Patience, func() bool { return len(locktest.MembersOf(h)) == n }, "all nodes grant it")
-}
-
-// patient returns a RedLock with a longer lease, which waits longer for its
-// nodes.
-func patient(name string, clients []*relock.Client, opts ...relock.LockOption) *relock.RedLock {
-	l := relock.NewRedLock(name, clients, append([]relock.LockOption{relock.WithMaxLease(locktest.FaultLease), relock.WithWatchdog(locktest.FaultLease)}, opts...)...)
-	locktest.Target(l).Settings.MaxLease = locktest.RedLease // the servers are new, and remember all
-	return l
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.NodesOf(h) == n }, "all nodes grant it")
 }
 
 // awaitRenewed waits until a quorum of a hold was renewed. The requests that
@@ -99,18 +91,11 @@ func awaitRenewed(t testing.TB, h interface{ ValidUntil() time.Time }, then time
 	testkit.Eventually(t, testkit.Patience, func() bool { return h.ValidUntil().After(then.Add(locktest.RedLease)) }, "renewed")
 }
 
-// renewNow makes the renewals of a group's members due.
-func renewNow(h relock.Hold) {
-	for _, one := range locktest.MembersOf(h) {
-		one.Lease().RenewNow()
-	}
-}
-
-// renewGroup is renewNow, and waits until the hold is renewed.
+// renewGroup has a hold renewed.
 func renewGroup(t testing.TB, h relock.Hold) {
 	t.Helper()
 	until := h.ValidUntil()
-	renewNow(h)
+	locktest.RenewNow(h)
 	testkit.Eventually(t, testkit.Patience, func() bool { return h.ValidUntil().After(until) }, "renewed")
 }
 

@@ -31,13 +31,13 @@ func NewMulti(t *Target, keys []string) *Multi {
 
 // Take acquires the lock. If lasting is true, the hold belongs to the object
 // until its release.
-func (l *Multi) Take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
+func (l *Multi) Take(ctx context.Context, block, lasting bool) (h *lease.Hold, waited bool, err error) {
 	if err := l.ready(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for _, key := range l.keys {
 		if block && l.waitsForItself(l.Manager.Held(ctx, key, lockspec.PlainFamily)) {
-			return nil, l.errSelfWait()
+			return nil, false, l.errSelfWait()
 		}
 	}
 	return l.takeBy(newWait(ctx, l.Manager.Life, l.Target, block), lasting, l.compete)

@@ -15,10 +15,10 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // multiCluster is a Cluster with two clients that share their locks.
@@ -293,15 +293,4 @@ func TestMultiLockOfSlotsFollowsRedirects(t *testing.T) {
 		key := locktest.KeyOf(client, name)
 		require.Equal(t, int64(0), c.MasterOf(t, key).Do(t, "EXISTS", key))
 	}
-}
-
-// An Unlock of all keys does not wait for one that was unlocked before.
-func TestMultiLockUnlocksWithoutAMember(t *testing.T) {
-	b := newBench(t)
-	l := relock.NewMultiLock([]string{"a", "b", "c"}, b.client)
-	h := locktest.Take(t, l.Acquire)
-	require.NoError(t, locktest.MembersOf(h)[1].Unlock())
-	unlocked := testkit.Async(t, func() error { return h.Unlock(t.Context()) })
-	require.Error(t, testkit.ResultWithin(t, unlocked, lockspec.DefaultLease/3))
-	b.awaitFree("a", "b", "c")
 }

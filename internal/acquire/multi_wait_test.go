@@ -8,12 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // hold locks one key from the other client.
@@ -105,9 +107,10 @@ type keepBench struct {
 
 func newKeepBench(ctx context.Context, b *bench, opts ...relock.LockOption) *keepBench {
 	k := &keepBench{bench: b, keys: []string{"a", "b", "c", "d"}, held: b.hold("c"), grant: make(chan *lease.Hold, 1)}
-	l := relock.NewMultiLock(k.keys, b.client, append([]relock.LockOption{relock.WithBlock(), relock.WithExpiry(keepLease)}, opts...)...)
+	opts = append([]relock.LockOption{relock.WithBlock(), relock.WithExpiry(keepLease)}, opts...)
+	l := acquire.NewMulti(locktest.NewTarget(b.client, "a,b,c,d", lockspec.Multi, opts...), k.keys)
 	k.ended = testkit.Async(b, func() error {
-		h, err := locktest.Multi(l).TakeKeeping(ctx)
+		h, err := l.TakeKeeping(ctx)
 		k.grant <- h
 		return err
 	})

@@ -9,14 +9,17 @@ import (
 // owned is what the kinds share whose holds belong to an owner.
 type owned struct{ *Target }
 
+// acquireAs acquires a lock for an owner with this ID.
+type acquireAs func(w *wait, o *lease.Owner, id string) (*lease.Hold, error)
+
 // attempt runs a call of the caller's owner.
-func (l owned) attempt(ctx context.Context, block bool, acquire func(*wait, *lease.Owner, string) (*lease.Hold, error)) (*lease.Hold, error) {
+func (l owned) attempt(ctx context.Context, block bool, acquire acquireAs) (h *lease.Hold, waited bool, err error) {
 	if err := l.ready(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	caller, err := l.Owner(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	w := newWait(ctx, l.Manager.Life, l.Target, block)
 	defer w.cancel()
@@ -24,11 +27,8 @@ func (l owned) attempt(ctx context.Context, block bool, acquire func(*wait, *lea
 	defer l.Manager.Exit(o)
 	w.owner = o
 	defer w.stopHint()
-	h, err := acquire(w, o, caller.ID)
-	if err != nil && block {
-		err = o.Explain(err)
-	}
-	return h, w.explain(err)
+	h, err = acquire(w, o, caller.ID)
+	return h, w.waited(), w.explain(err)
 }
 
 // Release ends the newest level of the caller's owner. For a read/write lock,

@@ -24,16 +24,16 @@ func NewPlain(t *Target) Plain { return Plain{Target: t} }
 
 // Take acquires the lock. If lasting is true, the hold belongs to the object
 // until its release.
-func (l *Plain) Take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
+func (l *Plain) Take(ctx context.Context, block, lasting bool) (h *lease.Hold, waited bool, err error) {
 	if err := l.ready(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	h, outer, err := l.nest(ctx)
 	switch {
 	case h != nil || err != nil:
-		return h, err
+		return h, false, err
 	case block && l.waitsForItself(outer):
-		return nil, l.errSelfWait()
+		return nil, false, l.errSelfWait()
 	}
 	return l.takeBy(newWait(ctx, l.Manager.Life, l.Target, block), lasting, l.compete)
 }

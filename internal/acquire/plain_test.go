@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // Goroutines that wait on one object wait in memory: only the first of them
@@ -149,6 +149,7 @@ func TestWildAnswersToScripts(t *testing.T) {
 	for _, reply := range []string{
 		"*-1\r\n", "*2\r\n-ERR a\r\n*1\r\n:1\r\n", ":99999999999999999999999\r\n", ":-1\r\n", "+\r\n", "$-1\r\n", "*0\r\n", "-\r\n", "- \r\n", "?\r\n",
 		"*3\r\n:1\r\n$1\r\nx\r\n:5\r\n", "*3\r\n:1\r\n:5\r\n$1\r\nx\r\n", "*1\r\n$1\r\nx\r\n", "$2\r\nOK\r\n",
+		":18446744073709551617\r\n", "*18446744073709551617\r\n:1\r\n", "$9223372036854775808\r\n",
 	} {
 		t.Run(strings.TrimSpace(reply), func(t *testing.T) {
 			t.Parallel()

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // privilegeUse does what a privilege is for, as a user whose permissions are
@@ -29,18 +29,19 @@ type privilegeUse struct {
 // privilegeUses are those of the names in the table of docs/operations.md.
 func privilegeUses() map[string]privilegeUse {
 	return map[string]privilegeUse{
-		"NewRWLock":             {use: readAndWrite},
-		"NewMultiLock":          {use: takeAll(multiOf)},
-		"NewRedLock":            {start: threeServers, use: takeAll(redOf)},
-		"WithFencing":           {use: takeAll(twoKinds, relock.WithFencing())},
-		"WithReplicas":          {start: withReplica, use: takeAll(twoKinds, locktest.OneReplica)},
-		"WithDatabase":          {opts: []relock.ClientOption{relock.WithDatabase(1)}, use: takeAll(twoKinds)},
-		"Inspect":               {use: inspectAll(twoContended)},
-		"Inspect NewRWLock":     {use: inspectAll(rwContended)},
-		"List":                  {use: listAll(twoKinds)},
-		"List NewRWLock":        {use: listAll(rwOf)},
-		"ForceUnlock":           {use: forceAll(twoContended)},
-		"ForceUnlock NewRWLock": {use: forceAll(rwContended)},
+		"NewRWLock":                          {use: readAndWrite},
+		"NewSemaphore":                       {use: takePermits},
+		"NewMultiLock":                       {use: takeAll(multiOf)},
+		"NewRedLock":                         {start: threeServers, use: takeAll(redOf)},
+		"WithFencing":                        {use: takeAll(twoKinds, relock.WithFencing())},
+		"WithReplicas":                       {start: withReplica, use: takeAll(twoKinds, locktest.OneReplica)},
+		"WithDatabase":                       {opts: []relock.ClientOption{relock.WithDatabase(1)}, use: takeAll(twoKinds)},
+		"Inspect":                            {use: inspectAll(twoContended)},
+		"Inspect NewRWLock NewSemaphore":     {use: inspectAll(setContended)},
+		"List":                               {use: listAll(twoKinds)},
+		"List NewRWLock NewSemaphore":        {use: listAll(setsOf)},
+		"ForceUnlock":                        {use: forceAll(twoContended)},
+		"ForceUnlock NewRWLock NewSemaphore": {use: forceAll(setContended)},
 	}
 }
 
@@ -86,14 +87,12 @@ func (b *privilegeBench) try(rules []string) error {
 
 func (b *privilegeBench) client(s *redistest.Server, password string, opts ...relock.ClientOption) *relock.Client {
 	b.Helper()
-	c, err := relock.NewClient(s.Network, s.Address, password, append(opts, b.opts...)...)
-	require.NoError(b, err)
-	return c
+	return locktest.CloseLater(b)(relock.NewClient(s.Network, s.Address, password, append(opts, b.opts...)...))
 }
 
 // requireNothingDenied checks that the servers have refused nothing, also
-// within scripts, and that the client has logged no refusal. Only that of
-// CLUSTER INFO is ignored by Ping.
+// within scripts, and that the client has logged no refusal. Ping ignores those
+// of INFO and CLUSTER INFO.
 func (b *privilegeBench) requireNothingDenied() {
 	b.Helper()
 	for _, s := range b.servers {
@@ -102,7 +101,9 @@ func (b *privilegeBench) requireNothingDenied() {
 		entries = slices.DeleteFunc(entries, func(entry any) bool {
 			fields, err := redis.Values(entry, nil)
 			require.NoError(b, err)
-			return slices.ContainsFunc(fields, func(field any) bool { return fmt.Sprintf("%s", field) == "cluster|info" })
+			return slices.ContainsFunc(fields, func(field any) bool {
+				return slices.Contains([]string{"info", "cluster|info"}, fmt.Sprintf("%s", field))
+			})
 		})
 		require.Empty(b, entries, "denied: %s", entries)
 	}
@@ -270,11 +271,12 @@ func kindsOf(kinds ...string) locksOf {
 var (
 	twoKinds = kindsOf("RedisLock", "ReentrantLock")
 	rwOf     = kindsOf("RWLock", "RWLock, reading")
+	setsOf   = kindsOf("RWLock", "RWLock, reading", "Semaphore")
 	multiOf  = kindsOf("MultiLock")
 )
 
 func redOf(c []*relock.Client, opts ...relock.LockOption) []locktest.AnyLock {
-	return []locktest.AnyLock{patient("q", c, opts...)}
+	return []locktest.AnyLock{locktest.NewPatientRedLock("q", c, opts...)}
 }
 
 // takeAll acquires each lock, extends its lease and releases it.
@@ -304,7 +306,7 @@ func readAndWrite(b *privilegeBench, app, other []*relock.Client) error {
 		return second(relock.NewRWLock("w", other[0], opts...).RAcquire(locktest.As(b, "other")))
 	})
 	until := h.ValidUntil()
-	locktest.LeaseOf(h).RenewNow()
+	locktest.RenewNow(h)
 	testkit.Eventually(b, testkit.Patience, func() bool { return h.ValidUntil().After(until) || h.Err() != nil }, "renewed, or refused")
 	if err := errors.Join(h.Err(), l.Unlock(me), l.RUnlock(me), l.RUnlock(me)); err != nil {
 		return err
@@ -316,6 +318,26 @@ func readAndWrite(b *privilegeBench, app, other []*relock.Client) error {
 	testkit.Eventually(b, testkit.Patience, func() bool { return locktest.IsSubscribed(app[0]) || len(write) > 0 }, "waits")
 	require.NoError(b, relock.NewRWLock("w", other[0]).RUnlock(locktest.As(b, "other")))
 	return testkit.ResultWithin(b, write, testkit.Patience)
+}
+
+// takePermits takes the permits of a semaphore side by side, and has a call
+// wait until it is notified.
+func takePermits(b *privilegeBench, app, _ []*relock.Client) error {
+	l := relock.NewSemaphore("s", 2, app[0], relock.WithBlockTimeout(testkit.Patience), relock.WithFair())
+	first, err := l.Acquire(b.Context())
+	if err != nil {
+		return err
+	}
+	if err := first.Extend(b.Context(), 40*time.Second); err != nil {
+		return err
+	}
+	next, err := l.Acquire(b.Context())
+	if err != nil {
+		return err
+	}
+	done := b.waitFor(app[0], "s", func() error { return l.Do(b.Context(), locktest.Nothing) })
+	err = next.Unlock(b.Context())
+	return errors.Join(err, testkit.ResultWithin(b, done, testkit.Patience), first.Unlock(b.Context()))
 }
 
 // waitForMany has a MultiLock wait for one of its keys.

@@ -33,20 +33,23 @@ func NewQuorum(t *Target, nodes []*lease.Manager, named func(node int, err error
 
 // Take acquires the lock. If lasting is true, the hold belongs to the object
 // until its release. The call ends when too many clients were closed.
-func (l *Quorum) Take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
+func (l *Quorum) Take(ctx context.Context, block, lasting bool) (h *lease.Hold, waited bool, err error) {
 	if err := l.ready(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if block && l.waitsForItself(l.inTheWay(ctx)) {
-		return nil, l.errSelfWait()
+		return nil, false, l.errSelfWait()
 	}
 	life, end := l.life()
 	defer end()
-	return l.takeBy(newWait(ctx, life, l.Target, block), lasting, l.compete)
+	w := newWait(ctx, life, l.Target, block)
+	w.Attempt = l
+	return l.takeBy(w, lasting, l.compete)
 }
 
 func (l *Quorum) compete(w *wait) (*lease.Hold, error) {
 	a := &redAttempt{lock: l, call: w, asking: make([]atomic.Bool, len(l.nodes)), waits: newRedWaits(l, w)}
+	w.nodes = a
 	h, err := w.acquire(a.try)
 	a.waits.end()
 	return h, a.explain(err)

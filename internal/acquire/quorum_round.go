@@ -10,6 +10,7 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/outage"
 	"github.com/relock-go/relock/utils"
 )
 
@@ -21,6 +22,9 @@ type redAttempt struct {
 	asking []atomic.Bool // by node; a request of the call is under way
 	waits  *redWaits
 	failed []vote // of the last round in which too few nodes answered
+
+	last    *round        // nil before the first
+	outages []outage.Call // by node; only of a call that waits
 }
 
 // round is one round of a call. A node's grant joins the group when it arrives.
@@ -59,6 +63,7 @@ func (a *redAttempt) try(ctx context.Context) (*lease.Hold, error) {
 		r.start(node)
 	}
 	err = r.count(ctx)
+	a.last = r
 	r.hold.NotifyWaiters(err == nil || errors.Is(err, driver.ErrAbandoned))
 	if err == nil && l.part.Fencing {
 		err = r.raise(ctx)

@@ -15,7 +15,7 @@ type ReadWrite struct{ owned }
 func NewReadWrite(t *Target) ReadWrite { return ReadWrite{owned{t}} }
 
 // Take acquires the lock for the caller's owner, or goes one level deeper.
-func (l ReadWrite) Take(ctx context.Context, block, _ bool) (*lease.Hold, error) {
+func (l ReadWrite) Take(ctx context.Context, block, _ bool) (h *lease.Hold, waited bool, err error) {
 	return l.attempt(ctx, block, func(w *wait, o *lease.Owner, id string) (*lease.Hold, error) {
 		line := l.Manager.Queue.Enter(l.Key, l.RedisKey())
 		defer line.Exit()

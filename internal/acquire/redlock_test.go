@@ -9,19 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 func TestRedLockTakesTheNodesAndFreesThem(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{3, 4} {
 		b := redOn(t, n)
-		l, other := b.Patient(), patient("k", b.Others())
+		l, other := b.Patient(), locktest.NewPatientRedLock("k", b.Others())
 		require.NoError(t, l.Validate())
 		require.NoError(t, l.Lock(t.Context()))
 		b.RequireHeldBy(n) // the slower ones too
@@ -44,11 +42,11 @@ func TestRedLockMistakes(t *testing.T) {
 		lock *relock.RedLock
 		want []string
 	}{
-		"no clients":          {relock.NewRedLock("k", nil), []string{"clients: 0 are below 3", "NewClient"}},
+		"no clients":          {relock.NewRedLock("k", nil), []string{"clients: 0 are below 3", "client: is nil"}},
 		"two clients":         {relock.NewRedLock("k", c[:2]), []string{"clients: 2 are below 3"}},
 		"one twice":           {relock.NewRedLock("k", []*relock.Client{c[0], c[1], c[0]}), []string{"clients 0 and 2: are the same"}},
-		"one is nil":          {relock.NewRedLock("k", []*relock.Client{c[0], nil, c[1], {}}), []string{"client 1: was not made", "client 3: was not made"}},
-		"the first is nil":    {relock.NewRedLock("k", []*relock.Client{nil, c[0], c[1]}), []string{"client: was not made"}},
+		"one is nil":          {relock.NewRedLock("k", []*relock.Client{c[0], nil, c[1], {}}), []string{"client 1: is nil", "client 3: was not made"}},
+		"the first is nil":    {relock.NewRedLock("k", []*relock.Client{nil, c[0], c[1]}), []string{"client: is nil"}},
 		"a bad key":           {relock.NewRedLock("}", c), []string{"closing brace"}},
 		"other options":       {relock.NewRedLock("k", c, relock.WithFair(), relock.WithQueueLimit(1)), []string{"WithFair", "WithQueueLimit"}},
 		"too long a lease":    {relock.NewRedLock("k", c, relock.WithExpiry(time.Minute)), []string{"lease: 1m0s is above the largest allowed, 30s; see WithMaxLease"}},
@@ -83,10 +81,11 @@ func TestRedLockInTheWayOfOtherNodes(t *testing.T) {
 	h := locktest.Take(t, b.Patient().Acquire)
 	awaitMembers(t, h, 3)
 	more := []*relock.Client{b.Clients[0], b.Client(nodes[3]), b.Client(nodes[4])}
-	require.Nil(t, locktest.Quorum(b.Lock(more, relock.WithBlock())).InTheWay(h.Context()), "two of three are left")
+	require.Nil(t, locktest.NewPatientRedLock("k", more).InTheWay(h.Context()), "two of three are left")
 	turned := append(slices.Clone(b.Clients[1:]), b.Clients[0])
 	require.ErrorIs(t, b.Lock(turned, relock.WithBlock()).Lock(h.Context()), relock.ErrInvalid, "would wait for itself, also with the clients in another order")
-	require.NotNil(t, locktest.Quorum(b.Lock(append(more, b.Clients[1]), relock.WithBlock())).InTheWay(h.Context()), "two of four are no quorum")
+	require.NotNil(t, locktest.NewPatientRedLock("k", append(more, b.Clients[1])).InTheWay(h.Context()),
+		"two of four are no quorum")
 	require.NoError(t, h.Unlock(t.Context()))
 	b.RequireFree(testkit.Patience)
 }
@@ -110,7 +109,8 @@ func TestRedLockCallThatIsCancelled(t *testing.T) {
 func TestRedLockLimitsOfAHold(t *testing.T) {
 	b := newRed(t, 3)
 	h := locktest.Take(t, b.Patient(relock.WithMaxHold(3*time.Second), relock.WithLabel("nightly")).Acquire)
-	first := slices.IndexFunc(b.Clients, func(c *relock.Client) bool { return locktest.MembersOf(h)[0].IsOf(locktest.Engine(c)) }) // slower ones join later
+	// slower ones join later
+	first := slices.IndexFunc(b.Clients, func(c *relock.Client) bool { return locktest.Level(h).IsOf(locktest.Engine(c)) })
 	require.Contains(t, string(b.Servers[first].Do(t, "GET", b.Prefix+"{k}").([]byte)), "|nightly|")
 	requireEnds(t, h, relock.ErrMaxHold)
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrMaxHold)
@@ -119,7 +119,7 @@ func TestRedLockLimitsOfAHold(t *testing.T) {
 	const minimum = locktest.RedLease * 9 / 10
 	start := time.Now()
 	require.NoError(t, b.Patient(relock.WithMinHold(minimum)).Do(t.Context(), locktest.Nothing))
-	err := patient("k", b.Others()).Lock(t.Context())
+	err := locktest.NewPatientRedLock("k", b.Others()).Lock(t.Context())
 	if time.Since(start) < minimum { // else nothing is promised
 		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
 	}
@@ -133,8 +133,10 @@ func TestRedLockOfClosedClients(t *testing.T) {
 	b := newRed(t, 3)
 	l := b.Patient(relock.WithBlock())
 	require.NoError(t, l.Lock(t.Context()))
-	h := locktest.Quorum(l).Held()
-	testkit.Eventually(t, testkit.Patience, func() bool { return len(h.Members()) == 3 }, "all nodes grant it")
+	h := l.Held()
+	of := func(c *relock.Client) bool { return h.IsOf(locktest.Engine(c)) }
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return of(b.Clients[0]) && of(b.Clients[1]) && of(b.Clients[2]) }, "all nodes grant it")
 	require.NoError(t, b.Clients[0].Close())
 	awaitRenewed(t, h, time.Now())
 	require.NoError(t, h.Context().Err())
@@ -159,51 +161,15 @@ func TestRedLockEndedByForce(t *testing.T) {
 	for _, c := range others {
 		locktest.Patient(c)
 	}
-	h := locktest.Take(t, patient("k", others).Acquire)
+	h := locktest.Take(t, locktest.NewPatientRedLock("k", others).Acquire)
 	b.RequireHeldBy(3)
 	for _, c := range b.Clients[:2] {
 		require.NoError(t, c.ForceUnlock(t.Context(), "k", "maintenance"))
 	}
-	renewNow(h)
+	locktest.RenewNow(h)
 	err := testkit.EndedWithin(t, h.Context(), testkit.Patience)
 	locktest.RequireIs(t, err, relock.ErrLockLost, relock.ErrForced)
 	require.ErrorContains(t, err, "maintenance")
-	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
-	b.RequireFree(time.Second)
-}
-
-// A member that goes on may find the end of the hold before the members that
-// were ended by force have reported it.
-func TestRedLockEndedByForceIsFoundByAnotherMember(t *testing.T) {
-	b := newRed(t, 3)
-	h := locktest.Take(t, b.Patient().Acquire)
-	awaitMembers(t, h, 3)
-	var follows []func()
-	for _, one := range locktest.MembersOf(h)[:2] {
-		follows = append(follows, one.Lease().MarkLost(errs.Forced("maintenance")))
-	}
-	require.NoError(t, locktest.MembersOf(h)[2].Lease().Renewed(time.Now(), locktest.FaultLease))
-	require.ErrorContains(t, h.Err(), "maintenance")
-	require.ErrorIs(t, h.Err(), relock.ErrForced)
-	for _, follow := range follows {
-		follow()
-	}
-	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrForced)
-	b.RequireFree(time.Second)
-}
-
-// The loss is that of the member that ended last, even if only the clock shows
-// its end. An earlier loss, which the hold has survived, is not the reason.
-func TestRedLockLossIsThatOfTheLastMember(t *testing.T) {
-	b := newRed(t, 3)
-	h := locktest.Take(t, b.Patient().Acquire)
-	awaitMembers(t, h, 3)
-	members := locktest.MembersOf(h)
-	members[0].Lease().MarkLost(errs.Vanished)()
-	require.NoError(t, h.Err(), "two of three are left")
-	members[1].Lease().StopTimer()
-	members[1].Lease().Set(func(s *lease.State) { s.ValidUntil = time.Now().Add(-time.Millisecond) })
-	require.ErrorContains(t, h.Err(), "not renewed since")
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 	b.RequireFree(time.Second)
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 var (
@@ -121,7 +121,7 @@ func routed(b *locktest.RedBench) (all []*relock.Client) {
 // whatever its poll interval is.
 func TestRedLockWaiterIsIdle(t *testing.T) {
 	b := newRed(t, 3)
-	h := locktest.Take(t, patient("k", b.Others()).Acquire)
+	h := locktest.Take(t, locktest.NewPatientRedLock("k", b.Others()).Acquire)
 	w := b.Wait(t.Context(), b.Clients, relock.WithPollInterval(10*time.Millisecond))
 	b.AwaitListed(1, b.Clients)
 	asked := func() int { return b.Proxies[0].Count(faults.Script(script.RedLockAcquire.SHA)) }

@@ -20,7 +20,7 @@ type Reentrant struct{ owned }
 func NewReentrant(t *Target) Reentrant { return Reentrant{owned{t}} }
 
 // Take acquires the lock for the caller's owner, or goes one level deeper.
-func (l Reentrant) Take(ctx context.Context, block, _ bool) (*lease.Hold, error) {
+func (l Reentrant) Take(ctx context.Context, block, _ bool) (h *lease.Hold, waited bool, err error) {
 	return l.attempt(ctx, block, func(w *wait, o *lease.Owner, id string) (*lease.Hold, error) {
 		a := &reentrantAttempt{Target: l.Target, wait: w, owner: o, protocol: reentrantProtocol{redisKey: l.RedisKey(), owner: id}}
 		w.Attempt = a

@@ -9,10 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // Packages that each make their own object share the hold of their goroutine.
@@ -72,21 +75,22 @@ func TestOwnerOrder(t *testing.T) {
 	b := newBench(t)
 	identity := locktest.Engine(b.client).Identity
 	l := relock.NewReentrantLock("k", b.client)
-	id := func(ctx context.Context, l *relock.ReentrantLock) string {
-		owner, err := locktest.Target(l).Owner(ctx)
+	target := locktest.NewTarget(b.client, "k", lockspec.Reentrant)
+	id := func(ctx context.Context) string {
+		owner, err := target.Owner(ctx)
 		require.NoError(t, err)
 		return owner.ID
 	}
-	require.Equal(t, identity.Goroutine(), id(t.Context(), l))
-	require.Equal(t, identity.Named("of the context"), id(relock.ContextWithOwner(t.Context(), "of the context"), l))
+	require.Equal(t, identity.Goroutine(), id(t.Context()))
+	require.Equal(t, identity.Named("of the context"), id(relock.ContextWithOwner(t.Context(), "of the context")))
 
 	h := locktest.Take(t, locktest.Owned("holder", relock.NewReentrantLock("k", b.client)).Acquire)
 	inside := relock.ContextWithOwner(h.Context(), "of the context")
-	require.Equal(t, identity.Named("holder"), id(inside, l), "a valid hold comes first")
+	require.Equal(t, identity.Named("holder"), id(inside), "a valid hold comes first")
 	require.NoError(t, h.Unlock(t.Context()))
-	require.Equal(t, identity.Named("of the context"), id(inside, l), "one that is over does not count")
+	require.Equal(t, identity.Named("of the context"), id(inside), "one that is over does not count")
 
-	_, err := locktest.Target(l).Owner(relock.ContextWithOwner(t.Context(), ""))
+	_, err := target.Owner(relock.ContextWithOwner(t.Context(), ""))
 	require.ErrorIs(t, err, relock.ErrInvalid)
 	require.ErrorIs(t, l.Lock(relock.ContextWithOwner(t.Context(), "")), relock.ErrInvalid)
 }
@@ -132,24 +136,6 @@ func TestOneOwnerManyGoroutines(t *testing.T) {
 	b.requireLevels("k", 100)
 	all(l.Unlock, func() {})
 	b.requireFree("k")
-}
-
-// A hold that ends between the look at it and the request for one level more
-// asks for none.
-func TestNoLevelOfAHoldThatHasEnded(t *testing.T) {
-	b := newBench(t)
-	for _, tt := range []struct {
-		lock locktest.AnyLock
-		loss error
-	}{
-		{relock.NewReentrantLock("k", b.client), relock.ErrForced},
-		{relock.NewRWLock("rw", b.client), relock.ErrLockLost},
-	} {
-		level := locktest.Level(locktest.Take(t, tt.lock.Acquire))
-		level.Lease().Lose(tt.loss)
-		err := level.Lease().Deeper(level.Settings())
-		require.ErrorIs(t, err, tt.loss)
-	}
 }
 
 // A level with a shorter lease does not shorten the lease of the levels around
@@ -311,4 +297,24 @@ func TestFirstAttemptWithoutAnAnswer(t *testing.T) {
 	require.NoError(t, l.Lock(ctx))
 	require.Equal(t, 1, l.HoldCount(t.Context()))
 	require.NoError(t, l.Unlock(t.Context()))
+}
+
+// Goroutines of one owner take turns: the lock is transferred to the owner that
+// has it.
+func TestTransferToTheSameOwner(t *testing.T) {
+	t.Parallel()
+	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
+	h := q.Take(q.Clients[0])
+	w := q.WaitLocally(t.Context(), 0)
+	e := locktest.Engine(q.Clients[0])
+	key := lease.OwnerKey{Lock: locktest.QueueKey, ID: locktest.Level(h).Owner(), Family: lockspec.ReentrantFamily}
+	o := e.Enter(key)
+	defer e.Exit(o)
+	// as if it had waited before its owner was granted the lock
+	acquire.ActAs(e.Queue.State().Lines[q.Key].Waiters[0], o, key.ID)
+	next := q.PassTo(h, w)
+	require.Equal(t, 1, locktest.Passes(next))
+	q.RequireStored(next, 1)
+	q.Unlock(next)
+	q.RequireNothingLeft()
 }

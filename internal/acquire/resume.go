@@ -2,6 +2,7 @@ package acquire
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
@@ -30,17 +31,20 @@ func NewResume(t *Target, from *lockspec.Detached) Resume {
 // errUsed is the error of a token that was used, or whose time is over.
 var errUsed = errs.Lost("the token was used, or its time is over")
 
+// errUngiven is the error of a fencing token that Redis has not given.
+var errUngiven = fmt.Errorf("%w: token: its fencing token is higher than the last one of the lock", errs.ErrInvalid)
+
 // Take acquires the lock for the caller. It makes one attempt.
-func (r Resume) Take(ctx context.Context, _, _ bool) (h *lease.Hold, err error) {
+func (r Resume) Take(ctx context.Context, _, _ bool) (h *lease.Hold, waited bool, err error) {
 	if err := r.ready(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if r.from.Family == lockspec.PlainFamily {
 		h, err = r.plain(ctx)
 	} else {
 		h, err = r.reentrant(ctx)
 	}
-	return h, driver.Ended(ctx, err)
+	return h, false, driver.Ended(ctx, err)
 }
 
 func (r Resume) plain(ctx context.Context) (*lease.Hold, error) {
@@ -92,7 +96,7 @@ func (r Resume) transfer(ctx context.Context, next lease.Protocol, request func(
 		return nil, err
 	}
 	s.MinHold = keep
-	o, d := r.Manager.Ask(ctx, &s, request(s.Expiry()))
+	o, d := r.Manager.Ask(ctx, &s, r.withFence(request(s.Expiry())))
 	g := &lease.Grant{
 		Key: r.Key, Protocol: next, Sent: o.Sent, Settings: &s, Tokens: script.Tokens{Fence: r.from.Fence}, Indeterminate: d,
 	}
@@ -106,7 +110,18 @@ func (r Resume) transfer(ctx context.Context, next lease.Protocol, request func(
 	if o.Err != nil {
 		return nil, o.Err
 	}
+	if o.Reply == int64(script.Ungiven) {
+		return nil, errUngiven
+	}
 	return nil, errUsed
+}
+
+// withFence adds the fencing token, if there is one, for the server to check.
+func (r Resume) withFence(c script.Call) script.Call {
+	if r.from.Fence > 0 {
+		c.Script, c.Args = c.Script.Fenced, append(c.Args, r.from.Fence)
+	}
+	return c
 }
 
 // keep returns what is left of the minimum hold. The server counts the time

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/scripttest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/scripttest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // stored returns the levels in Redis by owner, see [locktest.RwStored].
@@ -142,8 +142,8 @@ func TestRWLockUpgradeAndDowngrade(t *testing.T) {
 	b.requireGone("k")
 }
 
-// The owner is that of the hold in ctx, the owner in ctx, the one of WithOwner,
-// or the goroutine. Holds of another kind do not count.
+// The owner is that of the hold in ctx, the owner in ctx, or the goroutine.
+// Holds of another kind do not count.
 func TestRWLockOwners(t *testing.T) {
 	b := newBench(t)
 	l := relock.NewRWLock("k", b.client)
@@ -153,7 +153,7 @@ func TestRWLockOwners(t *testing.T) {
 	require.NoError(t, l.Unlock(t.Context()))
 	require.NoError(t, l.Unlock(t.Context()))
 
-	h := locktest.Take(t, locktest.Owned("name", relock.NewRWLock("k", b.client)).Acquire)
+	h := locktest.Take(t, locktest.OwnedRW("name", relock.NewRWLock("k", b.client)).Acquire)
 	require.NoError(t, <-testkit.Async(t, func() error {
 		return errors.Join(l.TryRLock(h.Context()), l.RUnlock(h.Context()), l.TryLock(locktest.As(t, "name")), l.Unlock(locktest.As(t, "name")))
 	}))
@@ -161,7 +161,7 @@ func TestRWLockOwners(t *testing.T) {
 	require.NoError(t, h.Unlock(t.Context()))
 
 	another := locktest.Take(t, locktest.Owned("a", relock.NewReentrantLock("other", b.client)).Acquire)
-	beside := locktest.Owned("b", relock.NewRWLock("other", b.client))
+	beside := locktest.OwnedRW("b", relock.NewRWLock("other", b.client))
 	require.ErrorIs(t, beside.TryLock(another.Context()), relock.ErrKeyConflict)
 	b.forget("other")
 	require.NoError(t, beside.TryLock(another.Context()))

@@ -15,14 +15,15 @@ type shared struct{ holds.Object[lease.Hold] }
 
 // takeBy completes a call that has begun. It acquires the key with compete. If
 // lasting is true, the hold belongs to the object until its release.
-func (o *shared) takeBy(w *wait, lasting bool, compete func(*wait) (*lease.Hold, error)) (*lease.Hold, error) {
+func (o *shared) takeBy(w *wait, lasting bool, compete func(*wait) (*lease.Hold, error)) (h *lease.Hold, waited bool, err error) {
 	defer w.cancel()
+	defer w.stopHint()
 	if lasting {
-		h, err := o.lockBy(w, compete)
-		return h, w.explain(err)
+		h, err = o.lockBy(w, compete)
+	} else {
+		h, err = compete(w)
 	}
-	h, err := compete(w)
-	return h, w.explain(err)
+	return h, w.waited(), w.explain(err)
 }
 
 // lockBy acquires the key with compete, and then takes the object for its user.
@@ -48,7 +49,6 @@ func (o *shared) lockBy(w *wait, compete func(*wait) (*lease.Hold, error)) (*lea
 // came before the end of the wait.
 func (o *shared) awaitFree(w *wait) bool {
 	w.begin()
-	defer w.end()
 	select {
 	case <-o.Freed():
 		return true

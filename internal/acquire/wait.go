@@ -12,6 +12,7 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/outage"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
@@ -19,13 +20,16 @@ import (
 // them if the call may wait.
 type wait struct {
 	waitqueue.Call
-	client *lease.Manager
-	key    string          // that the last reason is about
-	life   context.Context // of the client, or of a RedLock's clients
-	block  bool            // the call may wait
-	cancel context.CancelFunc
-	owner  *lease.Owner // nil for a lock without owners
-	hint   *time.Timer  // see begin; nil until the first pause
+	client  *lease.Manager
+	key     string          // that the last reason is about
+	life    context.Context // of the client, or of a RedLock's clients
+	block   bool            // the call may wait
+	counted bool            // as one that waits
+	cancel  context.CancelFunc
+	owner   *lease.Owner // nil for a lock without owners
+	hint    *hint        // see begin; nil until the first pause
+	outage  outage.Call  // of a call on one client
+	nodes   *redAttempt  // of a RedLock, which notes each node; else nil
 
 	// The call's queue entry. It is nil if the call does not wait and may
 	// overtake waiters.
@@ -41,6 +45,9 @@ type wait struct {
 func newWait(ctx, life context.Context, t *Target, block bool) *wait {
 	s := &t.Settings
 	w := &wait{Call: waitqueue.Call{Caller: ctx, Ctx: ctx, Settings: s}, client: t.Manager, key: t.Key, life: life, block: block, cancel: func() {}}
+	if block {
+		w.outage = t.Manager.Outages.Begin()
+	}
 	if block && s.BlockTimeout > 0 {
 		w.Ctx, w.cancel = context.WithTimeout(ctx, s.BlockTimeout)
 	}
@@ -115,8 +122,8 @@ func (w *wait) sleep(err error) (h *lease.Hold, again bool) {
 		due = timer.C
 	}
 	w.begin()
+	w.noteServer(err)
 	s := w.await(turn, due)
-	w.end()
 	if _, passed := s.offer.Grant.(*lease.Hold); turn != nil && (passed || w.waiter.Unpark()) {
 		return w.takeOffer(s), false
 	}

@@ -2,18 +2,20 @@ package acquire
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
@@ -51,7 +53,8 @@ func TestNothingIsAskedDuringClose(t *testing.T) {
 	entry := waitqueue.NewEntry(m.Queue.Enter("k", l.RedisKey()), &l.Settings, false,
 		func(hold string) (string, string) { return m.Identity.Value(hold, &l.Settings), "" })
 	defer entry.Line.Exit()
-	m.StartClose()
+	closed := testkit.Async(t, m.Close)
+	<-m.Life.Done()
 	w.queued = entry
 	for range 100 {
 		entry.Nudge()
@@ -61,6 +64,7 @@ func TestNothingIsAskedDuringClose(t *testing.T) {
 		require.ErrorIs(t, err, driver.ErrAbandoned)
 	}
 	require.False(t, entry.Sent)
+	require.NoError(t, testkit.ResultWithin(t, closed, testkit.Patience))
 }
 
 // A call that is cancelled during a request reports the error of its client's
@@ -82,12 +86,43 @@ func TestCancelledCallReportsTheErrorOfThePoll(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrTimeout)
 }
 
+// A call counts as waiting from its first pause to its end, also while it asks:
+// an attempt may take longer than a pause.
+func TestCallWaitsUntilItsEnd(t *testing.T) {
+	t.Parallel()
+	m := newEngine(t, redistest.Shared(t))
+	l := plainLock(m, "k", func(s *lockspec.Spec) { s.Block, s.Poll = true, time.Millisecond })
+	w := newWait(t.Context(), m.Life, l.Target, true)
+	require.Zero(t, m.Counts.Waiting.Load())
+	for _, err := range []error{errs.ErrLockAcquiredByOthers, driver.ErrTimeout, errs.ErrLockAcquiredByOthers} {
+		_, again := w.sleep(err)
+		require.True(t, again)
+		require.Equal(t, int64(1), m.Counts.Waiting.Load())
+	}
+	for range 2 {
+		w.end()
+		require.Zero(t, m.Counts.Waiting.Load())
+	}
+}
+
+// Only what a server or the network did is an outage, and no reason that others
+// hold the lock.
+func TestIsUnserved(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{driver.ErrTimeout, errs.ErrReplicas, io.EOF, redis.Error("READONLY no"), redis.Error("OOM no"), redis.Error("upstream failure")} {
+		require.True(t, isUnserved(err), "%v", err)
+	}
+	for _, err := range []error{errs.ErrLockAcquiredByOthers, errs.Both(errs.ErrLockAcquiredByOthers, driver.ErrTimeout), errs.ErrKeyConflict, errs.ErrDenied, nil} {
+		require.False(t, isUnserved(err), "%v", err)
+	}
+}
+
 // A hold that ends on its way to a waiter is released, and the call waits on.
 func TestHoldThatEndedOnItsWay(t *testing.T) {
 	t.Parallel()
 	m := newEngine(t, redistest.Shared(t))
 	take := func(l *Plain) *lease.Hold {
-		h, err := l.Take(t.Context(), false, false)
+		h, _, err := l.Take(t.Context(), false, false)
 		require.NoError(t, err)
 		return h
 	}

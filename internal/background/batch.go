@@ -160,7 +160,7 @@ func (w *Worker) answered(j *Job, o driver.Result) {
 		return
 	}
 	w.count(j, limit)
-	if w.hasty && !o.Answered {
+	if w.hasty && !o.Answered && !driver.IsAnswer(o.Err) {
 		again = time.Now()
 	}
 	if j.index < 0 || again.Before(j.at) {

@@ -37,13 +37,6 @@ func NewFleet(life context.Context, d driver.Driver, t *tasks.Group) *Fleet {
 	return f
 }
 
-// Worker returns the worker of a node.
-func (f *Fleet) Worker(n driver.Node) *Worker {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.worker(n)
-}
-
 // worker returns the worker of a node, and makes it if there is none; mu is
 // held.
 func (f *Fleet) worker(n driver.Node) *Worker {
@@ -90,9 +83,6 @@ func (f *Fleet) Hasten() {
 		w.nudge()
 	}
 }
-
-// Size returns how many workers there are.
-func (f *Fleet) Size() int { return len(f.all()) }
 
 func (f *Fleet) all() []*Worker {
 	f.mu.Lock()
@@ -184,16 +174,6 @@ func (f *Fleet) Bounds() (shortest, longest time.Duration) {
 		longest = max(longest, l)
 	}
 	return shortest, longest
-}
-
-// Pending returns the unfinished tasks, without those that are under way.
-func (f *Fleet) Pending() (left []Task) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, w := range f.workers {
-		left = w.pending(left)
-	}
-	return left
 }
 
 // unfinished returns the unfinished tasks, with those that are under way.

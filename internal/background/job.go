@@ -48,7 +48,7 @@ func (j *Job) Init(t Task) { j.task, j.index = t, -1 }
 // countLate counts the answers, or connections, in a row that did not come in
 // time.
 func (j *Job) countLate(o driver.Result) {
-	if late := o.Unanswered() && !o.Broke() || o.Unconnected(); !late {
+	if late := o.IsMissing() && !o.Broke() || o.Unconnected(); !late {
 		j.missed = 0
 		return
 	}

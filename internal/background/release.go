@@ -1,7 +1,9 @@
 package background
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
@@ -14,7 +16,7 @@ import (
 // that.
 const (
 	firstPause = 10 * time.Millisecond
-	MaxPause   = 800 * time.Millisecond
+	maxPause   = 800 * time.Millisecond
 )
 
 // RetryLimit is how long the retrier waits for an answer before it tries
@@ -27,6 +29,7 @@ type Release struct {
 	key           string // the name that the user gave, for the log
 	retrier       *Retrier
 	BestEffort    bool // no lock depends on it, so giving it up is not logged
+	Quiet         bool // the loss of its lease is logged, so giving it up is no warning
 	Call          func(now time.Time) script.Call
 	Lost          func()               // called if the server has nothing of the caller; may be nil
 	indeterminate script.Indeterminate // requests that the release cleans up after
@@ -41,6 +44,8 @@ type Release struct {
 	sending  script.Call   // the sending under way
 	tries    int           // sendings that may have been executed
 	connect  time.Duration // limit for connecting, after a dial that was too slow; otherwise 0
+
+	isDone bool // by SendLast; only for Close
 
 	Answer   driver.Result // the first answer
 	First    bool          // Answer is that of the first sending
@@ -114,15 +119,20 @@ func (c *Release) Handle(o driver.Result) (time.Time, bool) {
 		sent = time.Now()
 	}
 	pause := c.gap
-	c.gap = min(2*c.gap, MaxPause)
+	c.gap = min(2*c.gap, maxPause)
 	return sent.Add(pause), true
 }
 
 // report logs that no release was ever answered. The key has expired by then.
 func (c *Release) report() {
-	if !c.BestEffort && !c.IsAnswered() {
-		c.retrier.logger.Warn("relock: release given up, the lease has ended", "key", c.key)
+	if c.BestEffort || c.IsAnswered() {
+		return
 	}
+	level := slog.LevelWarn
+	if c.Quiet {
+		level = slog.LevelDebug
+	}
+	c.retrier.logger.Log(context.Background(), level, "relock: release given up, the lease has ended", "key", c.key)
 }
 
 // note keeps the first answer.
@@ -147,10 +157,10 @@ func (c *Release) IsAnswered() bool {
 	}
 }
 
-// tookLast takes the answer to the sending of SendLast. A release that is done
-// becomes a best-effort one, so that Unconfirmed does not return it.
+// tookLast takes the answer to the sending of SendLast. Unconfirmed does not
+// return a release that is done.
 func (c *Release) tookLast(o driver.Result) {
 	if o.Err == nil && (c.indeterminate.Resolved() || !o.Sent.Before(c.until)) {
-		c.BestEffort = true
+		c.isDone = true
 	}
 }

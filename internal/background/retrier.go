@@ -37,10 +37,7 @@ func (r *Retrier) BestEffort(s func(time.Time) script.Call) {
 // PassOn continues a hand-off that stopped after as many entries as one script
 // examines.
 func (r *Retrier) PassOn(after script.Call) {
-	s := script.Call{Script: script.Cancel, Key: after.Key, Args: []any{"", 0}}
-	if after.Script.ReadWrite {
-		s.Script = script.RWCancel
-	}
+	s := script.Call{Script: after.Script.ContinueAfter(), Key: after.Key, Args: []any{"", 0}}
 	r.BestEffort(func(time.Time) script.Call { return s })
 }
 
@@ -48,17 +45,17 @@ func (r *Retrier) PassOn(after script.Call) {
 // It omits best-effort ones: no lock depends on them.
 func (r *Retrier) Unconfirmed() (keys []string) {
 	for _, t := range r.unfinished() {
-		if job := t.(*Release); !job.BestEffort {
+		if job := t.(*Release); !job.BestEffort && !job.isDone {
 			keys = append(keys, job.key)
 		}
 	}
 	return keys
 }
 
-// SendLast sends the unfinished releases over the links of Close once more,
-// after the workers have ended.
+// SendLast sends the unfinished releases over the links of Close once more.
+// Those that a worker was sending are among them: it may not have connected.
 func (r *Retrier) SendLast(end time.Time, l *Links) {
-	jobs := r.Pending()
+	jobs := r.unfinished()
 	releases := make([]script.Call, len(jobs))
 	for i, t := range jobs {
 		releases[i] = t.(*Release).Call(time.Now())

@@ -96,14 +96,14 @@ func TestHastenWhileABatchIsUnderWay(t *testing.T) {
 		w := &Worker{fleet: &Fleet{life: t.Context()}, limits: map[time.Duration]int{}, wake: make(chan struct{}, 1)}
 		w.fleet.workers = map[driver.Node]*Worker{nil: w}
 		late := NewRelease("k", time.Hour, time.Hour, script.Indeterminate{Last: now}, nil)
-		late.gap = MaxPause
+		late.gap = maxPause
 		w.put(NewJob(late), now)
 		batch, _ := w.due(now)
 		require.Len(t, batch, 1)
 		w.fleet.Hasten()
 		tt.result.Sent = now
 		w.answered(batch[0], tt.result)
-		batch, _ = w.due(now.Add(MaxPause / 2))
+		batch, _ = w.due(now.Add(maxPause / 2))
 		require.Equal(t, tt.due, len(batch) == 1, tt.result)
 		require.False(t, w.hasty, "only once")
 	}

@@ -80,10 +80,10 @@ func (d *Pool) confirm(ctx context.Context, c *Call, conn redis.Conn, timeout ti
 	return r.Ack.judge(reply, err)
 }
 
-// PipelineAcked sends the requests together, with WAIT behind them. A granted
-// request has an error if too few replicas have it, or if their number is
-// unknown. A request that follows a redirect has a separate WAIT, on the
-// connection where it was executed.
+// PipelineAcked sends the requests together. If one is granted, WAIT follows
+// the answers, on the same connection. A granted request has an error if too
+// few replicas have it, or if their number is unknown. A request that follows a
+// redirect has a separate WAIT, on the connection where it was executed.
 func PipelineAcked(l Link, limit BatchLimit, requests []Request, confirm *Ack) []Result {
 	if confirm == nil {
 		return l.Pipeline(limit, requests)

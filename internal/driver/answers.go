@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"sync/atomic"
 
@@ -21,25 +22,46 @@ type answers struct {
 	whole atomic.Int64
 
 	// The state of the answer that is being read.
-	values int  // missing from it
-	kind   byte // of the line; 0 at its start
-	number int  // in the line
-	none   bool // the number is negative
-	bytes  int  // missing from a bulk string
+	values int    // missing from it
+	kind   byte   // of the line; 0 at its start
+	number uint64 // in the line
+	none   bool   // the number is negative
+	bytes  int    // missing from a bulk string
+	cost   int    // of what is there and what is announced, see costs
+	absurd bool   // it is refused, and so is all that follows
 }
+
+const (
+	// maxCost is what an answer may cost. A byte costs 1, an array also 16 for
+	// each value and 1 KiB: it is parsed by a function that calls itself. So
+	// no answer takes more than some hundred MiB of memory or stack.
+	maxCost   = 512 << 20
+	arrayCost = 1 << 10
+	valueCost = 16
+)
+
+var errProtocol = errors.New("the server's answer is not in the protocol of Redis")
+
+// errAbsurd is the error of an answer with a number that no int64 can have, or
+// which is larger than any that relock asks for.
+var errAbsurd = fmt.Errorf("%w: a number or an answer is too large", errProtocol)
 
 // errUnasked is the error of an answer if there are more answers than requests.
 // Any of them may be the surplus one, so none counts. It breaks the connection.
 var errUnasked = fmt.Errorf("%w: an answer without a request", io.ErrUnexpectedEOF)
 
+// Read returns an error in place of what was read if an answer is refused.
 func (a *answers) Read(p []byte) (int, error) {
 	n, err := a.Conn.Read(p)
-	a.count(p[:n])
+	if refused := a.count(p[:n]); refused != nil {
+		return 0, refused
+	}
 	return n, err
 }
 
-func (a *answers) count(p []byte) {
-	for len(p) > 0 {
+// count counts the answers in what was read.
+func (a *answers) count(p []byte) error {
+	for len(p) > 0 && !a.absurd {
 		if a.bytes == 0 {
 			a.take(p[0])
 			p = p[1:]
@@ -51,10 +73,15 @@ func (a *answers) count(p []byte) {
 			a.value(0)
 		}
 	}
+	if a.absurd {
+		return errAbsurd
+	}
+	return nil
 }
 
 // take handles one byte of a line.
 func (a *answers) take(c byte) {
+	a.costs(1)
 	switch {
 	case a.kind == 0:
 		a.kind, a.number, a.none = c, 0, false
@@ -63,8 +90,19 @@ func (a *answers) take(c byte) {
 	case c == '-':
 		a.none = true
 	case c >= '0' && c <= '9':
-		a.number = a.number*10 + int(c-'0')
+		// Any number above 1<<60 with one digit more is above each int64, and
+		// stays so.
+		a.number = min(a.number, 1<<60)*10 + uint64(c-'0')
 	}
+}
+
+// costs refuses the answer if it costs too much.
+func (a *answers) costs(n uint64) {
+	if n > maxCost || a.cost+int(n) > maxCost {
+		a.absurd = true
+		return
+	}
+	a.cost += int(n)
 }
 
 // line handles the end of a line.
@@ -73,9 +111,14 @@ func (a *answers) line() {
 	a.kind = 0
 	switch {
 	case kind == '$' && !a.none:
-		a.bytes = max(a.number, 0) + len("\r\n")
+		a.costs(a.number)
+		a.bytes = int(min(a.number, maxCost)) + len("\r\n")
 	case kind == '*' && !a.none:
-		a.value(a.number)
+		a.costs(arrayCost)
+		a.costs(min(a.number, maxCost) * valueCost)
+		a.value(int(min(a.number, maxCost)))
+	case kind == ':' && a.number > math.MaxInt64 && (!a.none || a.number > -math.MinInt64):
+		a.absurd = true
 	default:
 		a.value(0)
 	}
@@ -87,7 +130,8 @@ func (a *answers) value(inside int) {
 	if a.values == 0 {
 		a.values = 1
 	}
-	if a.values += inside - 1; a.values == 0 {
+	if a.values += inside - 1; a.values == 0 && !a.absurd {
+		a.cost = 0
 		a.whole.Add(1)
 	}
 }
@@ -120,7 +164,7 @@ func (c *conn) judge(reply any, err error) (any, error) {
 	case err == errInterrupted || err == errUnwritten: //nolint:errorlint // our own sentinels
 		return nil, err // the connection is whole
 	case err != nil && c.answers.whole.Load() == 0:
-		return nil, unacceptedError{err}
+		return nil, unacceptedError{err, c.quiet}
 	}
 	return reply, err
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // Answers are counted whatever they are, and however they come in.
@@ -84,10 +85,10 @@ func TestGreetingIsLookedAt(t *testing.T) {
 	opened, err := d.dialer.dial(t.Context())
 	require.NoError(t, err)
 	defer opened.Close() //nolint:errcheck // the server is not asked anything
-	require.NoError(t, opened.(*conn).checkGreeting())
+	require.NoError(t, opened.checkGreeting())
 	proxy.Say("+OK\r\n")
-	testkit.Eventually(t, testkit.Patience, func() bool { return opened.(*conn).checkGreeting() != nil }, "an answer that nobody asked for")
-	require.ErrorIs(t, opened.(*conn).checkGreeting(), errUnasked)
+	testkit.Eventually(t, testkit.Patience, func() bool { return opened.checkGreeting() != nil }, "an answer that nobody asked for")
+	require.ErrorIs(t, opened.checkGreeting(), errUnasked)
 }
 
 // A dial that ends just as an answer comes reads no state that the reader
@@ -113,8 +114,8 @@ func TestBatchWithAnAnswerTooMany(t *testing.T) {
 	t.Parallel()
 	together := linkOf(t, newTestPool(t, testkit.ServeText(t, ":1\r\n:1\r\n:0\r\n", 2)))
 	later := linkOf(t, newTestPool(t, redistest.Start(t)))
-	a := &answers{Conn: textConn{text: io.MultiReader(strings.NewReader(":1\r\n"), strings.NewReader(":1\r\n:0\r\n"))}}
-	later.conn = &conn{answers: a}
+	text := io.MultiReader(strings.NewReader(":1\r\n"), strings.NewReader(":1\r\n:0\r\n"))
+	later.conn = newConn(textConn{text: text}, nil, false, 0)
 	for _, link := range []*poolLink{together, later} {
 		for _, o := range link.Pipeline(patient, []Request{echo("x"), echo("y")}) {
 			require.ErrorIs(t, o.Err, errUnasked)
@@ -179,7 +180,7 @@ func TestErrorLinesOfEachServer(t *testing.T) {
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			require.Equal(t, tt.code, code(redis.Error(tt.line)))
-			err := Explain(redis.Error(tt.line))
+			err := explain(redis.Error(tt.line))
 			require.Equal(t, tt.retryable, IsTransient(err))
 			require.Equal(t, tt.denied, errors.Is(err, errs.ErrDenied))
 			require.Equal(t, tt.keys, AreKeysRefused(err))
@@ -267,6 +268,36 @@ func TestBatchOverTheSharedConnection(t *testing.T) {
 	full.RequireSame(t)
 }
 
+// After READONLY no connection is used that is idle then: behind one address, a
+// new one may lead to the new master.
+func TestIdleConnectionsAreStaleAfterReadOnly(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	d := newTestPool(t, s)
+	warmPool(t, d, 3)
+	s.Do(t, "REPLICAOF", "127.0.0.1", "1")
+	require.True(t, IsReadOnly(d.Call(t.Context(), Limits{}, SetNX("k", "v", time.Minute)).Err))
+	s.Do(t, "REPLICAOF", "NO", "ONE")
+	require.Equal(t, 3, d.Idle())
+	require.NoError(t, d.Call(t.Context(), Limits{}, SetNX("k", "v", time.Minute)).Err)
+	require.Equal(t, 1, d.Open())
+}
+
+// A worker that looks for an idle connection does not make the pool open one.
+func TestDetourOpensNothing(t *testing.T) {
+	t.Parallel()
+	d := newTestPool(t, redistest.Start(t))
+	require.Nil(t, d.borrow(t.Context(), testkit.Patience))
+	require.Zero(t, d.Open())
+	require.Zero(t, d.Connections())
+	warmPool(t, d, 1)
+	idle := d.borrow(t.Context(), testkit.Patience)
+	require.NotNil(t, idle)
+	require.Nil(t, d.borrow(t.Context(), testkit.Patience), "it is the only one")
+	d.putBack(idle)
+	require.Equal(t, 1, d.Idle())
+}
+
 // A borrowed connection that does not answer is kept for the batch's limit, and
 // is then closed.
 func TestBorrowedConnectionIsReturnedInTime(t *testing.T) {
@@ -313,6 +344,42 @@ func TestLateAnswerIsNoBreak(t *testing.T) {
 	require.False(t, late.Broke())
 }
 
+// forgivingConn is a connection of the user's whose second read fails without
+// an effect on the connection.
+type forgivingConn struct {
+	redis.ConnWithTimeout
+	reads *atomic.Int32
+}
+
+func (c forgivingConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	if c.reads.Add(1) == 2 {
+		return nil, os.ErrDeadlineExceeded
+	}
+	return c.ConnWithTimeout.ReceiveWithTimeout(timeout)
+}
+
+// WAIT does not follow a batch of which an answer is missing: over such a
+// connection that answer, once it comes, would be taken for that of WAIT.
+func TestNoWaitBehindAMissingAnswer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	pool := &redis.Pool{Dial: DialWrapped(proxy.Network, proxy.Address, func(conn redis.ConnWithTimeout) redis.Conn {
+		return forgivingConn{conn, new(atomic.Int32)}
+	})}
+	d := FromPool(&Config{DialTimeout: testDialTimeout, CommandTimeout: testCommandTimeout}, pool)
+	defer func() { require.NoError(t, d.Close()) }()
+	granted := echo("x")
+	granted.Granted = func(any) bool { return true }
+	wait := Request{Cmd: "WAIT", Args: []any{0, 0}, waits: time.Second}
+	limit := BatchLimit{Own: testkit.Patience, Borrowed: testkit.Patience}
+	all := linkOf(t, d).Pipeline(limit, []Request{granted, echo("y"), wait})
+	require.NoError(t, all[0].Err)
+	require.True(t, all[1].IsMissing())
+	require.True(t, all[2].IsMissing())
+	require.Zero(t, proxy.Count(faults.Command("WAIT")))
+}
+
 // Whether an idle connection is older than a break is not asked of the wall
 // clock, which may be set back.
 func TestBreaksAreCountedByTheMonotonicClock(t *testing.T) {
@@ -322,7 +389,7 @@ func TestBreaksAreCountedByTheMonotonicClock(t *testing.T) {
 	before := time.Now()
 	o := d.result(before, nil, io.EOF)
 	require.True(t, o.Broke())
-	require.ErrorIs(t, d.check(nil, before), errStale)
-	require.NoError(t, d.check(nil, time.Now()))
+	require.True(t, d.isStale(before))
+	require.False(t, d.isStale(time.Now()))
 	require.Less(t, d.broken.Load(), int64(time.Hour), "counted from the start of the client")
 }

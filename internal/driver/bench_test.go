@@ -10,9 +10,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 const (
@@ -60,7 +60,7 @@ func takeConns(t testing.TB, d *Pool, n int) []redis.Conn {
 	t.Helper()
 	conns := make([]redis.Conn, n)
 	for i := range conns {
-		conn, err := d.Connect(t.Context(), 0)
+		conn, err := d.connect(t.Context(), 0)
 		require.NoError(t, err)
 		conns[i] = conn
 	}
@@ -69,7 +69,7 @@ func takeConns(t testing.TB, d *Pool, n int) []redis.Conn {
 
 func putConns(d *Pool, conns []redis.Conn) {
 	for _, conn := range conns {
-		d.PutBack(conn)
+		d.putBack(conn)
 	}
 }
 
@@ -112,7 +112,7 @@ func newSharedBench(t testing.TB, change ...func(*Config)) *sharedBench {
 	t.Cleanup(func() { _ = b.inspector.Close() })
 	b.before = b.taken()
 	b.pool, b.proxy = newPoolBehind(t, s, change...)
-	b.pool.Apart = 0 // all commands share one connection
+	b.pool.apart = 0 // all commands share one connection
 	return b
 }
 

@@ -15,10 +15,10 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // Idle connections that a restart cut cost no error of a lock, however many
@@ -29,7 +29,7 @@ func TestRestartCostsNoError(t *testing.T) {
 		s, c := locktest.OnOwn(t)
 		l := newLock("k", c)
 		for range 3 {
-			locktest.Warm(t, c, 8)
+			warm(t, c, 8)
 			s.Kill(t)
 			s.Boot(t)
 			for range 3 {
@@ -61,7 +61,7 @@ func TestContextEndsCallInFlight(t *testing.T) {
 	}
 	outer := locktest.Owned("me", relock.NewReentrantLock("outer", c))
 	require.NoError(t, outer.Lock(t.Context()))
-	locktest.Warm(t, c, 3*len(calls))
+	warm(t, c, 3*len(calls))
 	inspector := s.Dial(t)
 	defer inspector.Close() //nolint:errcheck // nothing is pending
 	before := testkit.Connections(t, inspector)
@@ -146,7 +146,7 @@ func TestCommandTimeout(t *testing.T) {
 	t.Parallel()
 	const timeout = time.Second
 	s, c := locktest.OnOwn(t, relock.WithCommandTimeout(timeout))
-	locktest.Warm(t, c, 4)
+	warm(t, c, 4)
 	s.Pause(t)
 	defer s.Resume(t)
 	var calls []<-chan error
@@ -163,7 +163,7 @@ func TestCommandTimeout(t *testing.T) {
 func TestLockCommandsHaveAThirdOfTheLease(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.OnOwn(t)
-	locktest.Warm(t, c, 2)
+	warm(t, c, 2)
 	s.Pause(t)
 	defer s.Resume(t)
 	const lease = 900 * time.Millisecond

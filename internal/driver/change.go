@@ -46,9 +46,9 @@ func (r *Router) Watch(changed func(gone []Node)) {
 // failed. If the topology does not say which nodes there are, none is
 // retired.
 func (r *Router) change() (gone []Node) {
-	asked := r.ask(context.Background(), Limits{})
-	defer asked.end()
-	masters, err := r.masters(asked)
+	ctx, cancel := r.bound(context.Background(), Limits{})
+	defer cancel()
+	masters, err := r.masters(ctx)
 	if err != nil && !errors.Is(err, ErrNoMaster) {
 		masters = r.named()
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // pair is a master and its replica, which change places.
@@ -230,9 +230,11 @@ func TestReleaseWhileThereIsNoMaster(t *testing.T) {
 	p.promote(t)
 	p.old.Pause(t)
 	unlocked := testkit.Async(t, func() error { return h.Unlock(t.Context()) })
-	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Engine(c).Retrier.Size() == 1 }, "is retried")
+	retried := func() bool { return len(locktest.Engine(c).Retrier.Unconfirmed()) == 1 }
+	testkit.Eventually(t, testkit.Patience, retried, "is retried")
+	listed := p.Listed()
 	p.SetMasters()
-	testkit.Eventually(t, testkit.Patience, func() bool { return len(locktest.Engine(c).Retrier.Pending()) == 1 }, "the release waits")
+	testkit.Eventually(t, testkit.Patience, func() bool { return p.Listed() > listed && retried() }, "the release waits")
 	p.SetMasters(p.next)
 	watch := testkit.NewStopwatch(t)
 	testkit.Eventually(t, testkit.Patience, func() bool { return !has(t, p.next, p.Key("k")) }, "is released")
@@ -258,7 +260,7 @@ func TestOldMasterIsClosed(t *testing.T) {
 		require.NoError(t, testkit.ResultWithin(t, got, testkit.Patience))
 		testkit.Eventually(t, testkit.Patience, func() bool {
 			e := locktest.Engine(c)
-			return routerOf(c).Size() == 1 && e.Watchdog().Size() == 1 && e.Queue.State().Nodes == 1
+			return routerOf(c).Size() == 1 && e.Queue.State().Nodes == 1
 		}, "is closed")
 		require.NoError(t, lockOnce(t.Context(), c, "k"))
 		if name != "demoted" {

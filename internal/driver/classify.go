@@ -15,12 +15,18 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-var deniedCodes = []string{"NOAUTH", "WRONGPASS", "NOPERM"}
+// DENIED is that of the protected mode.
+var deniedCodes = []string{"NOAUTH", "WRONGPASS", "NOPERM", "DENIED"}
 
-// code returns the first word of a server's error line. Before Redis 7.0, the
-// error of a command in a script follows the name of the script and a line
-// number.
+// code returns the first word of a server's error line.
 func code(line redis.Error) string {
+	word, _, _ := strings.Cut(inner(line), " ")
+	return word
+}
+
+// inner returns the error of a command in a script, or else the line. Before
+// Redis 7.0, that error follows the name of the script and a line number.
+func inner(line redis.Error) string {
 	text := string(line)
 	const where = "@user_script:" // once or twice, each with a line number
 	raised, caught := strings.HasPrefix(text, "ERR Error running script"), strings.HasPrefix(text, where)
@@ -28,8 +34,7 @@ func code(line redis.Error) string {
 		_, text, _ = strings.Cut(text[i+len(where):], ": ")
 		text = strings.TrimPrefix(text, "-")
 	}
-	word, _, _ := strings.Cut(text, " ")
-	return word
+	return text
 }
 
 // hasCode reports whether a server has answered with an error line that has one
@@ -44,10 +49,7 @@ func IsNetwork(err error) bool {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return true
 	}
-	var op *net.OpError
-	if errors.As(err, &op) && strings.HasSuffix(op.Op, " error") {
-		// A TLS alert, "remote error" or "local error". For example, a
-		// certificate was not accepted.
+	if _, ok := alertIn(err); ok {
 		return false
 	}
 	var network net.Error
@@ -60,8 +62,8 @@ func isFull(line redis.Error) bool {
 	return strings.HasPrefix(string(line), "ERR max number of clients ")
 }
 
-// IsDenied reports whether the server refuses this user.
-func IsDenied(line redis.Error) bool {
+// isDenied reports whether the server refuses this user.
+func isDenied(line redis.Error) bool {
 	text := string(line)
 	return slices.Contains(deniedCodes, code(line)) ||
 		strings.Contains(text, "The user executing the script can't") || // Redis 6.2 and 7.0
@@ -110,29 +112,15 @@ func IsHalfMoved(err error) bool { return hasCode(err, "TRYAGAIN") }
 func AreKeysRefused(err error) bool {
 	line, ok := errorLine(err)
 	return ok && (IsHalfMoved(err) ||
-		IsDenied(line) && strings.Contains(string(line), "the keys used as arguments") ||
+		isDenied(line) && strings.Contains(string(line), "the keys used as arguments") ||
 		strings.HasPrefix(string(line), "NOPERM No permissions to access a key"))
 }
-
-var transientCodes = []string{"LOADING", "BUSY", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
 
 // isTorn reports whether a script ended in the middle. While a Cluster moves a
 // slot, its old server refuses commands for keys that it lacks, also for one
 // that the script itself has deleted.
 func isTorn(line redis.Error) bool {
 	return strings.Contains(string(line), "cript attempted to access a non local key in a cluster node")
-}
-
-// IsTransient reports whether the same request may be answered later. The
-// server, the network or the pool has failed temporarily.
-func IsTransient(err error) bool {
-	if errors.Is(err, redis.ErrPoolExhausted) {
-		return true
-	}
-	if line, ok := errorLine(err); ok {
-		return slices.Contains(transientCodes, code(line)) || isFull(line) || isTorn(line) || isEndless(err)
-	}
-	return IsNetwork(err)
 }
 
 // IsNoScript reports whether the server does not know the script by its digest.
@@ -148,10 +136,10 @@ func IsUnknownCommand(err error) bool {
 // like the end of the caller's context.
 var ErrTimeout = fmt.Errorf("no answer from the server in time: %w", os.ErrDeadlineExceeded)
 
-// Explain turns an error of redigo into one that may be shown. It has no
+// explain turns an error of redigo into one that may be shown. It has no
 // argument of a command, and no context error that is not the caller's. It
 // wraps the reason that it stands for.
-func Explain(err error) error {
+func explain(err error) error {
 	var line redis.Error
 	if errors.As(err, &line) {
 		return explainLine(line)
@@ -167,11 +155,35 @@ func Explain(err error) error {
 // explanation.
 func explainLine(line redis.Error) error {
 	text, _, _ := strings.Cut(string(line), ", with args beginning with")
-	if IsDenied(line) {
-		return errs.Both(errs.ErrDenied, redis.Error(text))
+	shown := shownLine(redis.Error(text))
+	if isDenied(line) {
+		return errs.Both(errs.ErrDenied, shown)
 	}
 	if _, ok := readRedirect(text); ok {
-		return errs.Both(errInCluster, redis.Error(text))
+		return errs.Both(errInCluster, shown)
 	}
-	return redis.Error(text)
+	return shown
 }
+
+// longLine is an error line of which only the beginning is shown. It wraps the
+// whole line, which decides its class.
+type longLine struct{ line redis.Error }
+
+// maxShown is how many bytes of an error line are shown.
+const maxShown = 200
+
+// shownLine returns the error of a line, of which at most maxShown bytes are
+// shown.
+func shownLine(line redis.Error) error {
+	if len(line) <= maxShown {
+		return line
+	}
+	return longLine{line}
+}
+
+func (l longLine) Error() string {
+	return strings.ToValidUTF8(string(l.line[:maxShown]), "") + "..."
+}
+
+// Unwrap returns the whole line.
+func (l longLine) Unwrap() error { return l.line }

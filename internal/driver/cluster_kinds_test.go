@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // ofCluster is two clients of a Cluster with three masters, and the name of a
@@ -78,7 +78,7 @@ func multiLockOverAMovedSlot(c *ofCluster) {
 	held := locktest.Take(c, relock.NewRedisLock(c.names[0]+"x", other).Acquire) // it knows the slots now
 	c.MoveSlot(c, slot, to)
 	until := h.ValidUntil()
-	locktest.Engine(one).Watchdog().Hasten()
+	locktest.RenewNow(h)
 	testkit.Eventually(c, testkit.Patience, func() bool { return h.ValidUntil().After(until) }, "renewed")
 	_, err := relock.NewMultiLock(c.names, other).Acquire(c.Context())
 	require.ErrorIs(c, err, relock.ErrLockAcquiredByOthers)
@@ -162,10 +162,8 @@ func TestRedLockOverClusters(t *testing.T) {
 			clients[i] = append(clients[i], locktest.ClusterClient(t, c, prefix, relock.WithCommandTimeout(locktest.FaultPatience)))
 		}
 	}
-	lock := func(i int, opts ...relock.LockOption) *relock.RedLock {
-		l := relock.NewRedLock("k", clients[i], append(opts, relock.WithMaxLease(locktest.FaultLease), relock.WithWatchdog(locktest.FaultLease))...)
-		locktest.Target(l).Settings.MaxLease = locktest.RedLease // the servers are new, and remember all
-		return l
+	lock := func(i int, opts ...relock.LockOption) locktest.AnyLock {
+		return locktest.NewPatientRedLock("k", clients[i], opts...)
 	}
 	for _, killed := range []int{-1, 1} {
 		if killed >= 0 {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // onCluster is a lock of a Cluster of two masters, which is at the second one.
@@ -190,7 +190,7 @@ func renewing(h relock.Hold, f func()) {
 		for {
 			select {
 			case <-time.After(100 * time.Millisecond):
-				locktest.LeaseOf(h).RenewNow()
+				locktest.RenewNow(h)
 			case <-done:
 				return
 			}
@@ -334,7 +334,7 @@ func replicasOfTheNewNode(c *onCluster) {
 	of(c.second).Kill(c)
 	until := h.ValidUntil()
 	c.misled(c.Routes, "renew", func() {
-		locktest.LeaseOf(h).RenewNow()
+		locktest.RenewNow(h)
 		testkit.Eventually(c, testkit.Patience, func() bool { return client.Stats().RenewalErrors > 0 }, "too few replicas")
 	})
 	require.Equal(c, until, h.ValidUntil())

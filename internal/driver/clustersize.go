@@ -3,7 +3,6 @@ package driver
 import (
 	"context"
 	"strconv"
-	"strings"
 )
 
 // ClusterSize asks the server how many masters with slots its Cluster has. It
@@ -15,11 +14,9 @@ func (d *Pool) ClusterSize(ctx context.Context) (masters int, known bool) {
 		return 0, o.Answered && !IsTransient(o.Err)
 	}
 	info, _ := String(o.Reply, nil)
-	for line := range strings.Lines(info) {
-		if size, ok := strings.CutPrefix(line, "cluster_size:"); ok {
-			masters, _ = strconv.Atoi(strings.TrimSpace(size))
-			return masters, masters > 0 // it has slots soon
-		}
+	if size, ok := fieldsOf(info)["cluster_size"]; ok {
+		masters, _ = strconv.Atoi(size)
+		return masters, masters > 0 // it has slots soon
 	}
 	return 0, true
 }

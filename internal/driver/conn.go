@@ -10,31 +10,35 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// conn is a connection that this package dialled. A caller can stop waiting for
-// an answer without closing the connection, and without a goroutine for each
-// call. redigo's own connection cannot do that: it is closed by a read that
-// fails, and its DoContext starts a goroutine.
-//
-// Requests are collected and then written by one system call. An answer is
-// parsed once all of it was read. So a wait that ends early loses nothing, and
-// another goroutine can take the answer.
+// conn is a connection that this package dialled: a redigo connection over a
+// [wire]. A caller can stop waiting for an answer without closing the
+// connection, and without a goroutine for each call, which redigo's DoContext
+// starts.
 type conn struct {
-	answers *answers // what is read; with TLS, or the socket itself
-	socket  *socket
-	quiet   bool // nothing comes unasked; with TLS it may
+	*wire
+	redis redis.Conn // writes requests to the wire, and reads answers from it
+	lent  redis.Conn // the pool's wrapper, while a caller has the connection
+	quiet bool       // nothing comes unasked; with TLS it may
+
 	timeout time.Duration
 
 	asked   atomic.Int64 // number of requests
 	listens atomic.Bool  // to a channel
 	failed  atomic.Bool  // it was closed
 
-	out []byte // requests that are not written yet
+	args []any // of a request, for reuse
 
 	// Only for the reader.
-	replies replies
 	taken   int64 // answers that were parsed
 	limited bool  // reads have a deadline
 	guarded *guard
+}
+
+// newConn makes a connection. plain is the socket, or TLS on it.
+func newConn(plain net.Conn, s *socket, quiet bool, timeout time.Duration) *conn {
+	a := &answers{Conn: plain}
+	w := &wire{Conn: a, answers: a, socket: s}
+	return &conn{wire: w, redis: redis.NewConn(w, 0, 0), quiet: quiet, timeout: timeout}
 }
 
 // errInterrupted is the error if the context was cancelled before the answer
@@ -48,7 +52,11 @@ var errUnwritten = errors.New("interrupted before the request was written")
 // unacceptedError is the error of a connection that ended before the server's
 // first answer. A server without room closes new connections, but the idle ones
 // still work.
-type unacceptedError struct{ error }
+type unacceptedError struct {
+	error
+
+	plain bool // nothing was encrypted
+}
 
 // Unwrap returns the reason why the connection ended.
 func (e unacceptedError) Unwrap() error { return e.error }
@@ -57,9 +65,6 @@ func isUnaccepted(err error) bool {
 	var unaccepted unacceptedError
 	return errors.As(err, &unaccepted)
 }
-
-// maxKept is how large a buffer may be that is kept for the next requests.
-const maxKept = 64 << 10
 
 // Send collects a request. It writes nothing.
 func (c *conn) Send(command string, args ...any) error {
@@ -70,7 +75,9 @@ func (c *conn) Send(command string, args ...any) error {
 // add collects a request.
 func (c *conn) add(r *Request) {
 	c.asks(r.Cmd)
-	c.out = appendRequest(c.out, r)
+	c.args = r.appendTo(c.args[:0])
+	_ = c.redis.Send(r.Cmd, c.args...) // the wire takes everything
+	clear(c.args)
 }
 
 // send is Send of any connection.
@@ -84,22 +91,11 @@ func send(on redis.Conn, r *Request) error {
 
 // Flush writes the requests that were collected.
 func (c *conn) Flush() error {
-	if err := c.answers.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
-		return c.fail(err)
-	}
-	_, err := c.answers.Write(c.out)
-	c.wrote()
-	if err != nil {
+	_ = c.redis.Flush() // to the wire, which takes everything
+	if err := c.flush(time.Now().Add(c.timeout)); err != nil {
 		return c.fail(err)
 	}
 	return nil
-}
-
-// wrote notes that what was collected was written.
-func (c *conn) wrote() {
-	if c.out = c.out[:0]; cap(c.out) > maxKept {
-		c.out = nil
-	}
 }
 
 // call runs a command on behalf of a caller that can leave when ctx is
@@ -143,8 +139,9 @@ func (c *conn) exchange(ctx context.Context, deadline time.Time, r *Request) (an
 		return nil, errUnwritten
 	}
 	c.add(r)
+	_ = c.redis.Flush() // to the wire, which takes everything
 	for !c.hasReply() {
-		unwritten, err := c.transfer()
+		unwritten, err := c.wire.exchange()
 		switch {
 		case err != nil && unwritten == 0 && guard.isCalled():
 			return nil, errInterrupted
@@ -153,24 +150,6 @@ func (c *conn) exchange(ctx context.Context, deadline time.Time, r *Request) (an
 		}
 	}
 	return c.next()
-}
-
-// transfer writes what was collected, and reads once. It returns how much is
-// not written, if that has failed.
-func (c *conn) transfer() (unwritten int, err error) {
-	defer c.wrote()
-	space := c.replies.space()
-	written, n, err := c.socket.exchange(c.out, space)
-	c.answers.count(space[:n])
-	c.replies.took(n)
-	rest := c.out[written:]
-	if err != nil || len(rest) == 0 {
-		return len(rest), err
-	}
-	// The buffer of the socket is full. The deadline was set before: setting it
-	// now could undo a wake.
-	written, err = c.answers.Write(rest)
-	return len(rest) - written, err
 }
 
 // hasReply reports whether a whole answer was read and is not parsed yet.
@@ -188,15 +167,11 @@ func (c *conn) limit(deadline time.Time) error {
 // next returns the reply that was read. An error line is returned as an error.
 func (c *conn) next() (any, error) {
 	c.taken++
-	reply, err := c.replies.next()
-	c.replies.parsed()
-	if err != nil {
-		return nil, c.fail(err)
+	reply, err := c.redis.Receive()
+	if err != nil && !IsAnswer(err) {
+		return nil, c.fail(errProtocol)
 	}
-	if line, ok := reply.(redis.Error); ok {
-		return nil, line
-	}
-	return reply, nil
+	return reply, err
 }
 
 // receive reads one answer.
@@ -211,7 +186,7 @@ func (c *conn) receive(timeout time.Duration) (any, error) {
 		}
 	}
 	for !c.hasReply() {
-		if err := c.replies.read(c.answers); err != nil {
+		if err := c.fill(); err != nil {
 			return nil, c.fail(err)
 		}
 	}
@@ -239,8 +214,13 @@ func (c *conn) do(timeout time.Duration, r *Request) (any, error) {
 	return c.ReceiveWithTimeout(timeout)
 }
 
-// Do runs a command.
+// Do runs a command. The pool calls it without one when a connection is put
+// back. Then redigo's would read the answers that it is owed; this one has none
+// or is not used again.
 func (c *conn) Do(command string, args ...any) (any, error) {
+	if command == "" {
+		return nil, nil
+	}
 	return c.DoWithTimeout(c.timeout, command, args...)
 }
 

@@ -11,10 +11,10 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// Connect takes a connection from the pool. PutBack returns it. If callers do
+// connect takes a connection from the pool. putBack returns it. If callers do
 // not wait for a free connection, the limits only apply to a dial. They cost
 // more than taking an open connection.
-func (d *Pool) Connect(ctx context.Context, limit time.Duration) (redis.Conn, error) {
+func (d *Pool) connect(ctx context.Context, limit time.Duration) (redis.Conn, error) {
 	if d.own && d.slots == nil {
 		return d.get(ctx, limit)
 	}
@@ -45,11 +45,11 @@ func (d *Pool) get(ctx context.Context, limit time.Duration) (redis.Conn, error)
 	if !d.own {
 		return d.getUsers(ctx)
 	}
-	conn, err := d.getOwn(ctx, limit)
+	own, err := d.borrowOwn(ctx, limit, true)
 	if err != nil {
-		return nil, Explain(err)
+		return nil, d.explain(err)
 	}
-	return conn, nil
+	return own, nil
 }
 
 // getUsers takes a connection from the user's pool. The user's Dial may not
@@ -61,7 +61,7 @@ func (d *Pool) getUsers(ctx context.Context) (redis.Conn, error) {
 	case err != nil && ctx.Err() != nil:
 		return nil, errNoConnection
 	case err != nil:
-		return nil, Explain(err)
+		return nil, d.explain(err)
 	}
 	return conn, nil
 }
@@ -78,14 +78,13 @@ func getContext(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err err
 	return pool.GetContext(ctx)
 }
 
-// PutBack returns a connection to the pool. Its own error is ignored. Only that
+// putBack returns a connection to the pool. Its own error is ignored. Only that
 // of the command on the connection counts.
-func (d *Pool) PutBack(used redis.Conn) {
-	if own, ok := used.(*conn); ok && d.own {
-		d.idle.put(own)
-	} else {
-		_ = used.Close()
+func (d *Pool) putBack(used redis.Conn) {
+	if own, ok := used.(*conn); ok {
+		used, own.lent = own.lent, nil
 	}
+	_ = used.Close()
 	if d.slots != nil {
 		<-d.slots
 	}

@@ -10,11 +10,11 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // A hold that is granted when the server has no room for the watchdog's
@@ -37,7 +37,7 @@ func TestFirstWatchedHoldAtTheLimit(t *testing.T) {
 		},
 	}, func(t *testing.T, _ string, open func(testing.TB) (*redistest.Server, *relock.Client)) {
 		s, c := open(t)
-		locktest.Warm(t, c, 2)
+		warm(t, c, 2)
 		full := testkit.FillUp(t, s)
 		h := acquire(t, c, "k")
 		for range 3 {
@@ -72,7 +72,7 @@ func TestLateTryLockAtTheLimit(t *testing.T) {
 func atTheLimit(t testing.TB, s *redistest.Server, n int) (*relock.Client, *testkit.Full) {
 	t.Helper()
 	c := locktest.NewTestClient(t, s)
-	locktest.Warm(t, c, n)
+	warm(t, c, n)
 	return c, testkit.FillUp(t, s)
 }
 
@@ -145,11 +145,10 @@ func TestReleaseThatWasSentTwice(t *testing.T) {
 	c, proxy := locktest.Behind(t, s, relock.WithMaxActive(1))
 	h := acquire(t, c, "k")
 	pool := locktest.PoolOf(c)
-	apart := pool.Apart
-	pool.Apart = 0
+	apart := pool.SetApart(0)
 	require.NoError(t, relock.NewRedisLock("another", c).Do(t.Context(), locktest.Nothing)) // opens the shared connection
-	pool.Apart = apart
-	defer locktest.PutBack(c, locktest.Borrow(t, c, 1)) // so that Unlock needs the retrier
+	pool.SetApart(apart)
+	defer putBack(c, borrow(t, c, 1)) // so that Unlock needs the retrier
 	cut := proxy.On(faults.Script(script.Release.SHA), 1, faults.CutAfter)
 	require.NoError(t, h.Unlock(t.Context()))
 	<-cut
@@ -165,4 +164,33 @@ func TestReplicatedHoldAtTheLimit(t *testing.T) {
 	requireRenewed(t, h)
 	require.Greater(t, full.Calls(t, "wait"), before)
 	full.RequireSame(t)
+}
+
+// What ends all waits of a client together does not make it open a connection
+// for each.
+func TestManyWaitersEndOverAFewConnections(t *testing.T) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m locktest.QueueMode) {
+		const (
+			waiters = 300
+			sending = 32 // calls for one lock, together
+		)
+		q := locktest.NewQueueBench(t, m, 2, relock.WithMaxIdle(2*sending))
+		c := q.Clients[0]
+		locktest.PoolOf(c).SetApart(waiters) // else they share one
+		q.Take(q.Clients[1])
+		var all []*locktest.Waiting
+		for range waiters {
+			all = append(all, q.Wait(context.Background(), c))
+		}
+		q.AwaitQueued(q.EntriesOf(waiters, 1))
+		q.AwaitSubscribed(c)
+		before := q.Server.Info(t, "stats", "total_connections_received")
+		const replace = "redis.call('DEL', KEYS[1]) redis.call('RPUSH', KEYS[1], 'x')"
+		q.Server.Do(q, "EVAL", replace, 1, q.Key)
+		for _, w := range all {
+			require.ErrorIs(t, w.End(), relock.ErrKeyConflict)
+		}
+		opened := q.Server.Info(t, "stats", "total_connections_received") - before
+		require.LessOrEqual(t, opened, int64(2*sending), "connections")
+	})
 }

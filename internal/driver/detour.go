@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -51,18 +50,18 @@ func (l *poolLink) overBorrowed(conn redis.Conn, limit time.Duration, requests [
 	answers := make(chan []Result, 1)
 	started := d.tasks.Start(func() {
 		outcomes := l.roundTrip(conn, nil, sent, deadline, requests)
-		d.PutBack(conn)
+		d.putBack(conn)
 		if outcomes[len(outcomes)-1].Broke() || d.hasBreak(outcomes) {
 			d.noteBreak()
 		}
 		answers <- outcomes
 	})
 	if !started {
-		d.PutBack(conn)
+		d.putBack(conn)
 		return same(requests, Result{Err: errs.ErrClosed})
 	}
-	timer := takeTimer(withGrace(time.Until(deadline)))
-	defer putTimer(timer)
+	timer := time.NewTimer(withGrace(time.Until(deadline)))
+	defer timer.Stop()
 	select {
 	case outcomes := <-answers:
 		return outcomes
@@ -80,7 +79,7 @@ func (l *poolLink) isRefused(first Result) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fresh := l.fresh
-	l.fresh = fresh && !first.Answered
+	l.fresh = fresh && !first.Answered && !IsAnswer(first.Err)
 	return isRefusal(first.Err) || fresh && first.Broke()
 }
 
@@ -97,7 +96,7 @@ func resent(first, again []Result) []Result {
 }
 
 // borrow takes an idle connection from the pool. It returns nil if there is
-// none. PutBack returns the connection.
+// none. putBack returns the connection.
 func (d *Pool) borrow(ctx context.Context, limit time.Duration) redis.Conn {
 	if d.slots != nil {
 		select {
@@ -123,11 +122,13 @@ func (d *Pool) borrow(ctx context.Context, limit time.Duration) redis.Conn {
 func (d *Pool) takeIdle(ctx context.Context) (redis.Conn, error) {
 	switch {
 	case d.own:
-		return d.idle.onlyIdle()
+		own, err := d.borrowOwn(ctx, 0, false)
+		if err != nil {
+			return nil, err
+		}
+		return own, nil
 	case d.Redis.IdleCount() == 0:
 		return nil, errNoIdle
 	}
 	return dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.Redis) })
 }
-
-var errNoIdle = errors.New("no idle connection in the pool")

@@ -11,9 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/tasks"
 )
 
 // dialer opens connections to one server, according to the options.
@@ -63,13 +62,13 @@ func tlsConfig(c *Config) *tls.Config {
 }
 
 // dial connects, encrypts and authenticates, all within the timeout.
-func (d *dialer) dial(ctx context.Context) (redis.Conn, error) {
+func (d *dialer) dial(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	return d.dialLogged(ctx)
 }
 
-func (d *dialer) dialAs(ctx context.Context, as credentials) (redis.Conn, error) {
+func (d *dialer) dialAs(ctx context.Context, as credentials) (*conn, error) {
 	s, err := d.open(ctx, d.network, d.address)
 	if err != nil {
 		return nil, err
@@ -78,7 +77,7 @@ func (d *dialer) dialAs(ctx context.Context, as credentials) (redis.Conn, error)
 	if err != nil {
 		return nil, err
 	}
-	opened := &conn{socket: s, answers: &answers{Conn: plain}, quiet: d.tls == nil && s.raw != nil, timeout: d.limit}
+	opened := newConn(plain, s, d.tls == nil && s.raw != nil, d.limit)
 	if err := d.greet(ctx, opened, as); err != nil {
 		_ = opened.Close() // not used yet
 		return nil, err
@@ -125,20 +124,25 @@ func (d *dialer) open(ctx context.Context, network, address string) (*socket, er
 
 // openAsUser connects by the user's dialer.
 func (d *dialer) openAsUser(ctx context.Context, network, address string) (*socket, error) {
-	dial := func() (net.Conn, error) { return d.connect(ctx, network, address) }
-	c, err := beside(ctx, "dialer", dial, func(c net.Conn) { _ = c.Close() })
-	switch {
-	case err != nil:
-		return nil, err
-	case c == nil:
-		return nil, errNoConn
+	dial := func() (*socket, error) {
+		c, err := d.connect(ctx, network, address)
+		switch {
+		case err != nil:
+			return nil, err
+		case c == nil:
+			return nil, errNoConn
+		}
+		return d.sockets.add(c)
 	}
-	s, err := d.sockets.add(c)
-	if err == nil && s.raw == nil {
+	s, err := beside(ctx, "dialer", dial, func(s *socket) { _ = s.Close() })
+	if err != nil {
+		return nil, err
+	}
+	if s.raw == nil {
 		d.kind.Store(kindOther)
 	}
 	d.kind.CompareAndSwap(kindUnknown, kindPlain)
-	return s, err
+	return s, nil
 }
 
 var errNoConn = fmt.Errorf("%w: dialer: returned neither a connection nor an error", errs.ErrInvalid)
@@ -167,6 +171,8 @@ func (d *dialer) interruptible() bool {
 // sockets are the open connections of a client, so that Close can close them
 // under the calls that wait for an answer.
 type sockets struct {
+	tasks *tasks.Group
+
 	mu     sync.Mutex
 	open   map[*socket]struct{}
 	closed bool
@@ -188,18 +194,26 @@ type socket struct {
 	failed  error
 }
 
-func newSockets() *sockets { return &sockets{open: map[*socket]struct{}{}} }
+func newSockets(t *tasks.Group) *sockets {
+	return &sockets{tasks: t, open: map[*socket]struct{}{}}
+}
 
 func (s *sockets) add(conn net.Conn) (*socket, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		_ = conn.Close()
+	added := &socket{Conn: conn, raw: rawConn(conn), all: s}
+	if !s.keep(added) {
+		_ = conn.Close() // not used yet
 		return nil, errs.ErrClosed
 	}
-	added := &socket{Conn: conn, raw: rawConn(conn), all: s}
-	s.open[added] = struct{}{}
 	return added, nil
+}
+
+func (s *sockets) keep(added *socket) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.open[added] = struct{}{}
+	}
+	return !s.closed
 }
 
 func (s *sockets) count() int {
@@ -212,15 +226,31 @@ func (s *sockets) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for conn := range s.open {
-		_ = conn.Conn.Close() // only to end its reader, which closes it again
+	for open := range s.open {
+		_ = s.closeLocked(open) // only to end its reader
 	}
-	clear(s.open)
 }
 
-func (s *socket) Close() error {
-	s.all.mu.Lock()
-	delete(s.all.open, s)
-	s.all.mu.Unlock()
-	return s.Conn.Close()
+// closeLocked closes an open connection. That of a user's dialer may block, and
+// must delay neither the caller nor Close.
+func (s *sockets) closeLocked(c *socket) error {
+	delete(s.open, c)
+	switch c.Conn.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return c.Conn.Close()
+	}
+	s.tasks.Start(func() {
+		_, _ = guarded("a connection of the dialer", func() (any, error) { return nil, c.Conn.Close() })
+	})
+	return nil
+}
+
+// Close closes the connection, once.
+func (c *socket) Close() error {
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
+	if _, open := c.all.open[c]; !open {
+		return nil
+	}
+	return c.all.closeLocked(c)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
@@ -125,6 +125,49 @@ func TestDialerThatHangs(t *testing.T) {
 	require.ErrorContains(t, err, "no answer from the server")
 }
 
+// blocking is a connection whose Close blocks until the test allows it.
+type blocking struct {
+	net.Conn
+
+	closes  *atomic.Int64
+	release chan struct{}
+}
+
+func (c blocking) Close() error {
+	c.closes.Add(1)
+	<-c.release
+	return c.Conn.Close()
+}
+
+// A connection whose Close blocks delays neither the call that gives it up, nor
+// the next ones, nor the Close of the client. It is closed once.
+func TestDialerWhoseConnectionsBlockInClose(t *testing.T) {
+	t.Parallel()
+	var closes, dials atomic.Int64
+	release := make(chan struct{})
+	s := redistest.StartTCP(t)
+	c, err := relock.NewClient(s.Network, s.Address, "", relock.WithCommandTimeout(testkit.Patience), relock.WithDialer(
+		func(ctx context.Context, network, address string) (net.Conn, error) {
+			plain, err := system(ctx, network, address)
+			dials.Add(1)
+			return blocking{plain, &closes, release}, err
+		}))
+	require.NoError(t, err)
+	ping := func() error { return c.Ping(t.Context()) }
+	require.NoError(t, ping())
+	s.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	_ = testkit.ResultWithin(t, testkit.Async(t, ping), testkit.Patience) // it may find the break
+	require.NoError(t, testkit.ResultWithin(t, testkit.Async(t, ping), testkit.Patience))
+	testkit.Eventually(t, testkit.Patience, func() bool { return closes.Load() == 1 }, "the broken one is closed")
+	h := acquire(t, c, "k")
+	watch := testkit.NewStopwatch(t)
+	require.NoError(t, testkit.ResultWithin(t, testkit.Async(t, c.Close), testkit.Patience))
+	watch.Within(100*time.Millisecond, "Close")
+	require.ErrorIs(t, h.Err(), relock.ErrClosed)
+	testkit.Eventually(t, testkit.Patience, func() bool { return closes.Load() == dials.Load() }, "all are closed")
+	close(release)
+}
+
 // A dialer that fails or panics costs its calls an error.
 func TestDialerThatFails(t *testing.T) {
 	t.Parallel()
@@ -154,4 +197,28 @@ func TestDialerBelowTLS(t *testing.T) {
 	c = newClient(t, c, err)
 	require.NoError(t, acquire(t, c, "k").Unlock(t.Context()))
 	require.Positive(t, dialled.Load())
+}
+
+// argument is an argument with a method that the user has written.
+type argument func() any
+
+func (a argument) RedisArg() any { return a() }
+
+// An argument of Eval that panics does so at its caller and costs no
+// connection, whatever the connections are.
+func TestArgumentThatPanics(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartTCP(t)
+	script := relock.NewScript("return ARGV[1]")
+	testkit.Each(t, dialers, func(t *testing.T, _ string, dial dialFunc) {
+		c := locktest.NewTestClient(t, s, relock.WithDialer(dial), relock.WithMaxActive(1), relock.WithWaitMode())
+		for range 2 {
+			require.PanicsWithValue(t, "mine", func() {
+				_, _ = c.Eval(t.Context(), script, nil, argument(func() any { panic("mine") }))
+			})
+		}
+		got, err := c.Eval(t.Context(), script, nil, argument(func() any { return time.Second }))
+		require.NoError(t, err)
+		require.Equal(t, "1s", got)
+	})
 }

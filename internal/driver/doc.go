@@ -1,5 +1,5 @@
 // Package driver owns the connections to the servers of a client, and is the
-// only package that knows redigo: its pool, its replies and its errors.
+// only package that knows redigo: its pool, its connections and its errors.
 //
 // # Servers
 //
@@ -25,9 +25,18 @@
 // cases:
 //
 //   - not sent: nothing happened at the server, and the time is zero;
-//   - answered, by a value or an error line: no copy is under way any more;
-//   - unanswered, by a timeout, a broken connection or a caller that left: the
-//     request may be executed now, later or never.
+//   - answered, by a value or a known error line: no copy is under way any
+//     more;
+//   - unanswered, by a timeout, a broken connection, a caller that left or an
+//     unknown error line: the request may be executed now, later or never.
+//
+// The class of an error (class.go) decides what a call does that may wait: it
+// ends, it waits, or it waits until the same unknown error has come for a
+// minute (repeats.go). The known lines are in lines.go.
+//
+// A connection in plain text that a server ends before it has ever answered may
+// be at a port of TLS. Its error names rediss:// (plaintext.go). INFO shows
+// whether a server is a replica or a sentinel (role.go).
 //
 // # Calls
 //
@@ -39,13 +48,19 @@
 // cannot be waited on (TLS, Windows, a user's pool), the call itself runs on a
 // goroutine.
 //
-// redigo's DoContext starts a goroutine for every call, and closes the
-// connection when the context ends. That halved the pairs a second on 2 cores
-// with a loopback server: two threads then wake each other. So the connections
-// that this package dials do not use redigo. Their reader (replies.go) and
-// writer (resp.go) are compared with those of redigo by fuzz tests. Their pool
-// is in idle.go. A command costs three system calls: a look at the idle socket,
-// a write and a read. The write is part of the wait (readable_unix.go).
+// Every connection is one of redigo, and every pool is a redis.Pool. redigo's
+// DoContext starts a goroutine for every call, and closes the connection when
+// the context ends. That halved the pairs a second on 2 cores with a loopback
+// server: two threads then wake each other. So redigo does no I/O. Below it is
+// a net.Conn of this package (wire.go), which collects the requests that redigo
+// writes. It gives redigo the bytes of an answer once all of it was read. The
+// caller does the I/O of the wire. A command costs three system calls: a look
+// at the idle socket, a write and a read. The write is part of the wait
+// (readable_unix.go).
+//
+// redigo's pool returns a wrapper that hides the connection. The functions that
+// the pool calls to dial and to check a connection see it, and give it to the
+// caller by its context (lend.go).
 //
 // Every read has a deadline: the command timeout, for locks at most a third of
 // the lease ([ForLease]). Getting a connection has at least a second, because
@@ -128,6 +143,7 @@
 //     from the time that it got it. WAIT counts into that limit, and never goes
 //     over the shared connection.
 //   - An error in the middle is the result of all requests after it.
+//   - WAIT follows the answers to its batch, if something was granted.
 //   - A full server accepts a connection and then closes it. So a batch that
 //     broke before the first answer on a new connection is sent again. Then
 //     Result.Resent is true, as an earlier copy may have done the work.

@@ -35,9 +35,9 @@ func (n *node) checkRoute() {
 // look waits for a look of the topology that begins now, within the limit for
 // connecting.
 func (r *Router) look(ctx context.Context, limit Limits) {
-	asked := r.ask(ctx, limit)
-	defer asked.end()
-	_ = r.topology.Refresh(asked) // what it found is asked for next
+	ctx, cancel := r.bound(ctx, limit)
+	defer cancel()
+	_ = r.topology.Refresh(ctx) // what it found is asked for next
 }
 
 // orElsewhere returns the result o of a request that went to n first. If it was

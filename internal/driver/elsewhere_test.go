@@ -10,10 +10,10 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // slow has limits that no test reaches. What ends a wait is something else.
@@ -45,10 +45,12 @@ func TestFirstTryAfterAFailover(t *testing.T) {
 			<-time.After(time.Until(last.Add(driver.RouteIdle)))
 			for _, c := range idle {
 				l := relock.NewRedisLock(lock, c, relock.WithExpiry(time.Hour))
+				watch := testkit.NewStopwatch(t)
 				tried := testkit.Async(t, func() error {
 					return l.TryDo(t.Context(), func(context.Context) error { return nil })
 				})
 				require.NoError(t, testkit.ResultWithin(t, tried, testkit.Patience))
+				watch.Within(2*time.Second, "it waits until the table is loaded anyway")
 			}
 		})
 	}

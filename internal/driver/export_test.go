@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
@@ -28,3 +29,36 @@ func DialWrapped(network, address string, wrap func(redis.ConnWithTimeout) redis
 
 // RouteIdle is when the route of a node is checked.
 const RouteIdle = routeIdle
+
+// Crowd is how many calls of Send have a connection each.
+const Crowd = crowd
+
+// SetApart changes how many calls of Send have a connection each, and returns
+// how many had one before.
+func (d *Pool) SetApart(n int64) (before int64) {
+	before, d.apart = d.apart, n
+	return before
+}
+
+// InUse returns how many connections callers have. They are only counted if
+// callers wait for a free one.
+func (d *Pool) InUse() int { return len(d.slots) }
+
+// Sending returns how many calls of Send are under way.
+func (d *Pool) Sending() int64 { return d.busy.Load() }
+
+// Size returns how many nodes are open.
+func (r *Router) Size() int { return len(r.every()) }
+
+// Connect takes a connection from the pool, as calls do.
+func (d *Pool) Connect(ctx context.Context) (redis.Conn, error) { return d.connect(ctx, 0) }
+
+// PutBack returns a connection to the pool.
+func (d *Pool) PutBack(conn redis.Conn) { d.putBack(conn) }
+
+// Open returns how many connections are open in the pool, without those beside
+// it.
+func (d *Pool) Open() int { return d.Redis.ActiveCount() }
+
+// Idle returns how many of them are idle.
+func (d *Pool) Idle() int { return d.Redis.IdleCount() }

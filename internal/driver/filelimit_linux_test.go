@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // A process that may open no further file renews its first watched hold over an
@@ -32,7 +32,7 @@ func TestFirstWatchedHoldAtTheLimitOfFiles(t *testing.T) {
 
 func holdAtTheLimitOfFiles(t *testing.T) {
 	s, c := locktest.OnShared(t)
-	locktest.Warm(t, c, 2)
+	warm(t, c, 2)
 	var before syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
 	none := before

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/relock-go/relock/internal/errs"
 )
@@ -48,11 +49,15 @@ func (r *Router) expectMaster(ctx context.Context, key string) (string, error) {
 // masterOf returns the address of the master of a key.
 type masterOf func(ctx context.Context, key string) (address string, err error)
 
-// find asks for the node of a key.
+// find returns the node of a key. It asks for one that is not in memory.
 func (r *Router) find(ctx context.Context, limit Limits, key string, master masterOf) (*node, error) {
-	asked := r.ask(ctx, limit)
-	defer asked.end()
-	address, err := master(asked, key)
+	address, known := r.cached(key)
+	var err error
+	if !known {
+		ctx, cancel := r.bound(ctx, limit)
+		defer cancel()
+		address, err = master(ctx, key)
+	}
 	switch {
 	case r.life.Err() != nil:
 		return nil, errs.ErrClosed
@@ -65,8 +70,28 @@ func (r *Router) find(ctx context.Context, limit Limits, key string, master mast
 	return r.remember(key, address)
 }
 
+// cached returns the address of the master of a key, if the topology has it in
+// memory.
+func (r *Router) cached(key string) (address string, known bool) {
+	if r.topology.Cached == nil {
+		return "", false
+	}
+	return r.topology.Cached(key)
+}
+
+// bound limits a call of the topology by the limit for connecting and by the
+// dial timeout. It ends with the router, too.
+func (r *Router) bound(ctx context.Context, limit Limits) (context.Context, func()) {
+	ctx, cancel := context.WithTimeout(ctx, below(r.config.DialTimeout, limit.at(time.Now()).Connect))
+	stop := context.AfterFunc(r.life, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
 // unrouted returns the error of a request for which the topology has no server.
-func unrouted(err error) error { return unroutedError{Explain(err)} }
+func unrouted(err error) error { return unroutedError{explain(err)} }
 
 type unroutedError struct{ reason error }
 

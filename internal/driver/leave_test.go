@@ -1,7 +1,11 @@
 package driver
 
 import (
+	"bufio"
 	"context"
+	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -9,8 +13,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // The answer to a call that was left is awaited on a new connection too, before
@@ -28,6 +32,41 @@ func TestLeavingANewConnection(t *testing.T) {
 	require.True(t, o.Unanswered())
 	require.NotNil(t, o.Abandoned)
 	testkit.Eventually(t, testkit.Patience, o.Abandoned.Answered, "the answer has come")
+	o = d.Call(t.Context(), Limits{}, echo("next"))
+	require.NoError(t, o.Err)
+	require.Equal(t, []byte("next"), o.Reply)
+	require.Equal(t, 1, d.Connections(), "it is used again")
+}
+
+// A caller may leave while a part of its answer has come. The connection stays
+// whole, though a read of redigo that ends there would close it.
+func TestLeavingInTheMiddleOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	left := make(chan struct{})
+	s := testkit.Serve(t, testkit.Listen(t), func(conn net.Conn) {
+		lines := bufio.NewReader(conn)
+		request := func() {
+			for range 5 { // of ECHO
+				_, _ = lines.ReadString('\n')
+			}
+		}
+		request()
+		_, _ = fmt.Fprint(conn, "$4\r\nle")
+		<-left
+		_, _ = fmt.Fprint(conn, "ft\r\n")
+		request()
+		_, _ = fmt.Fprint(conn, "$4\r\nnext\r\n")
+		_, _ = io.Copy(io.Discard, conn)
+	})
+	d := newTestPool(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	o := d.Call(ctx, Limits{}, echo("left"))
+	close(left)
+	require.ErrorIs(t, o.Err, ErrAbandoned)
+	require.NotNil(t, o.Abandoned)
+	testkit.Eventually(t, testkit.Patience, o.Abandoned.Answered, "the answer has come")
+	require.Equal(t, []byte("left"), o.Abandoned.outcome.Reply)
 	o = d.Call(t.Context(), Limits{}, echo("next"))
 	require.NoError(t, o.Err)
 	require.Equal(t, []byte("next"), o.Reply)
@@ -64,6 +103,6 @@ func TestLargeAnswersAreNotKept(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, text, size)
 		}
-		require.LessOrEqual(t, cap(on.(*conn).replies.buffer), maxKept)
+		require.LessOrEqual(t, cap(on.(*conn).in), maxKept)
 	}
 }

@@ -12,7 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/tasks"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // slowConn is a socket whose caller leaves when it has sent a part of a
@@ -54,10 +55,12 @@ func TestLeavingAWrite(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	slow := &slowConn{Conn: plain, leave: cancel, left: make(chan struct{}, 1)}
-	s := &socket{Conn: slow, raw: rawConn(plain), all: newSockets()}
-	on := &conn{socket: s, answers: &answers{Conn: s}, quiet: true}
+	s, err := newSockets(new(tasks.Group)).add(plain)
+	require.NoError(t, err)
+	s.Conn = slow
+	on := newConn(s, s, true, 0)
 	start := time.Now()
-	r := echo(strings.Repeat("x", 32<<20)) // no buffer has room for it
+	r := echo(strings.Repeat("x", 6<<20)) // the buffers have no room for it while nobody reads
 	_, err = on.call(ctx, testkit.Patience, &r)
 	require.Error(t, err)
 	require.Less(t, time.Since(start), testkit.Patience/2)

@@ -44,7 +44,7 @@ func (l *poolLink) Pipeline(limit BatchLimit, requests []Request) []Result {
 		}
 		<-o.done
 		if o.err != nil {
-			return same(requests, Result{Err: l.driver.orClosed(Explain(o.err))})
+			return same(requests, Result{Err: l.driver.orClosed(l.driver.explain(o.err))})
 		}
 		conn = o.conn
 	}
@@ -63,7 +63,7 @@ func (l *poolLink) exchange(conn redis.Conn, limit time.Duration, requests []Req
 	w := l.expect(conn, deadline, requests)
 	outcomes := l.roundTrip(conn, w, sent, deadline, requests)
 	switch {
-	case outcomes[len(outcomes)-1].Unanswered() || isRefusal(outcomes[0].Err) || w.isOver():
+	case outcomes[len(outcomes)-1].IsMissing() || isRefusal(outcomes[0].Err) || w.isOver():
 		l.drop(conn)
 	case l.driver.hasBreak(outcomes):
 		l.drop(conn)
@@ -73,24 +73,53 @@ func (l *poolLink) exchange(conn redis.Conn, limit time.Duration, requests []Req
 }
 
 // roundTrip sends the requests and reads the answers. If one is missing, so are
-// those behind it.
+// those behind it. A WAIT behind the others is sent once one was granted: it
+// would delay the answers that need no replica.
 func (l *poolLink) roundTrip(conn redis.Conn, w *waiting, sent, deadline time.Time, requests []Request) []Result {
-	if err := sendAll(conn, requests); err != nil {
-		return same(requests, orLate(l.failed(sent, err), w))
+	before := len(requests)
+	if before > 1 && requests[before-1].waits > 0 {
+		before--
 	}
 	outcomes := make([]Result, len(requests))
-	for i := range outcomes {
+	l.answerAll(conn, w, sent, deadline, requests[:before], outcomes)
+	if before < len(requests) && !outcomes[before].IsMissing() && anyGranted(requests[:before], outcomes) {
+		l.answerAll(conn, w, sent, deadline, requests[before:], outcomes[before:])
+		if errors.Is(outcomes[before].Err, errUnasked) {
+			fill(outcomes, outcomes[before])
+		}
+	}
+	return outcomes
+}
+
+// answerAll sends the requests together, and reads the answers to them. A
+// missing one is also that of all outcomes behind it.
+func (l *poolLink) answerAll(conn redis.Conn, w *waiting, sent, deadline time.Time, requests []Request, outcomes []Result) {
+	if err := sendAll(conn, requests); err != nil {
+		fill(outcomes, orLate(l.failed(sent, err), w))
+		return
+	}
+	for i := range requests {
 		outcomes[i] = l.receive(conn, sent, deadline)
-		if outcomes[i].Unanswered() {
+		if outcomes[i].IsMissing() {
 			from := i
 			if errors.Is(outcomes[i].Err, errUnasked) {
 				from = 0 // any of them may be the surplus one
 			}
 			fill(outcomes[from:], orLate(outcomes[i], w))
-			break
+			return
 		}
 	}
-	return outcomes
+}
+
+// anyGranted reports whether a request of a batch that waits for replicas was
+// granted.
+func anyGranted(requests []Request, outcomes []Result) bool {
+	for i, r := range requests {
+		if outcomes[i].Err == nil && outcomes[i].Answered && r.Granted(outcomes[i].Reply) {
+			return true
+		}
+	}
+	return false
 }
 
 // waitsOf returns how long the server may take for the requests on top of the
@@ -128,7 +157,7 @@ func same(requests []Request, o Result) []Result {
 }
 
 func (l *poolLink) failed(sent time.Time, err error) Result {
-	o := newResult(sent, nil, err)
+	o := l.driver.newResult(sent, nil, err)
 	o.Err = l.driver.orClosed(o.Err)
 	return o
 }
@@ -144,7 +173,7 @@ func sendAll(conn redis.Conn, requests []Request) error {
 
 func (l *poolLink) receive(conn redis.Conn, sent, deadline time.Time) Result {
 	reply, err := redis.ReceiveWithTimeout(conn, max(time.Until(deadline), time.Millisecond))
-	o := newResult(sent, reply, err)
+	o := l.driver.newResult(sent, reply, err)
 	o.Err = l.driver.orClosed(o.Err)
 	return o
 }

@@ -3,8 +3,6 @@ package driver
 import (
 	"context"
 	"fmt"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // credentials log in a new connection. They have no String method, and are
@@ -38,7 +36,7 @@ func (d *dialer) ask(ctx context.Context) (credentials, error) {
 // dialLogged opens a connection and logs in. A token may have expired, or may
 // have been replaced, since the function returned it. So the function is asked
 // once more after a wrong password.
-func (d *dialer) dialLogged(ctx context.Context) (redis.Conn, error) {
+func (d *dialer) dialLogged(ctx context.Context) (*conn, error) {
 	as, err := d.ask(ctx)
 	if err != nil {
 		return nil, err

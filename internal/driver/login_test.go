@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // vault has the tokens of a server, and returns them to a client.
@@ -122,7 +122,7 @@ func TestSessionThatEnds(t *testing.T) {
 	v.server.Do(t, "CONFIG", "SET", "requirepass", "closed") // a session that has ended has no user
 	reset := Request{Cmd: "RESET"}
 	shared := v.pool(t)
-	shared.Apart = 0
+	shared.apart = 0
 	apart, linked := v.pool(t), v.pool(t)
 	l := linkOf(t, linked)
 	for _, d := range []*Pool{shared, apart, linked} {

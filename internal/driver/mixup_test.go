@@ -15,12 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // poolsOfOne have one connection each, so that the next call gets that of the
@@ -94,7 +94,7 @@ func newMixUp(t testing.TB, s *redistest.Server, client func(testing.TB, *redist
 	m := &mixUp{TB: t, proxy: faults.Start(t, s.Network, s.Address), values: relock.NewScript("return ARGV[1]")}
 	m.client = client(t, &redistest.Server{Network: m.proxy.Network, Address: m.proxy.Address})
 	if shared {
-		locktest.Sharing(m.client)
+		locktest.Sharing(t, m.client)
 	}
 	m.free, m.taken = relock.NewRedisLock("free", m.client), relock.NewRedisLock("taken", m.client)
 	other := locktest.NewTestClient(t, s, relock.WithKeyPrefix(locktest.Prefix(m.client)))
@@ -169,10 +169,11 @@ func TestDoubledAnswerIsNoGrant(t *testing.T) {
 			requireTheirs()
 			<-done
 		}
-		refuses := relock.NewScript("return redis.error_reply('ERR no')")
-		s.Do(t, "SCRIPT", "LOAD", locktest.Code(refuses).Source)
-		done := proxy.On(faults.Script(locktest.Code(refuses).SHA), 1, faults.DoubleAnswer)
-		_, err := c.Eval(ctx, refuses, nil)
+		const refuses = "return redis.error_reply('ERR no')"
+		sha, err := redis.String(s.Do(t, "SCRIPT", "LOAD", refuses), nil)
+		require.NoError(t, err)
+		done := proxy.On(faults.Script(sha), 1, faults.DoubleAnswer)
+		_, err = c.Eval(ctx, relock.NewScript(refuses), nil)
 		require.ErrorContains(t, err, "ERR no")
 		<-done
 		requireTheirs()
@@ -196,7 +197,7 @@ func TestIdleConnectionThatSpeaks(t *testing.T) {
 	}
 	s.Do(t, "DEL", locktest.KeyOf(c, "held"))
 	proxy.Say(strings.Repeat(":1\r\n", 100)) // each of which would be a renewal
-	locktest.LeaseOf(h).RenewNow()
+	locktest.RenewNow(h)
 	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), lockspec.DefaultLease/4), relock.ErrLockLost)
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 }

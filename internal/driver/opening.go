@@ -60,8 +60,8 @@ func (l *poolLink) keep(o *opening) {
 // succeeds reports whether there is a connection within limit after the start
 // of the attempt.
 func (o *opening) succeeds(limit time.Duration) bool {
-	timer := takeTimer(time.Until(o.begun.Add(limit)))
-	defer putTimer(timer)
+	timer := time.NewTimer(time.Until(o.begun.Add(limit)))
+	defer timer.Stop()
 	select {
 	case <-o.done:
 		return o.err == nil

@@ -65,7 +65,7 @@ func (p *pipeline) call(ctx context.Context, limit Limits, r Request) (o Result)
 
 func (p *pipeline) callOn(ctx context.Context, s *stream, limit Limits, r Request) Result {
 	start := time.Now()
-	c := newSharedCall(start.Add(below(p.driver.commandTimeout, limit.at(start).Answer)))
+	c := newSharedCall(&p.driver.calls, start.Add(below(p.driver.commandTimeout, limit.at(start).Answer)))
 	if !s.send(c, r, start) {
 		return Result{Err: s.unsent()}
 	}
@@ -120,8 +120,8 @@ func (p *pipeline) connect(ctx context.Context, now time.Time, limit time.Durati
 	if d == nil {
 		return s, err
 	}
-	timer := takeTimer(withGrace(limit))
-	defer putTimer(timer)
+	timer := time.NewTimer(withGrace(limit))
+	defer timer.Stop()
 	select {
 	case <-d.done:
 		return d.stream, d.err
@@ -160,7 +160,7 @@ func (p *pipeline) dial(d *dialing) {
 	if err == nil {
 		d.stream = newStream(p.driver, conn)
 	} else {
-		d.err = Explain(err)
+		d.err = p.driver.explain(err)
 	}
 	p.mu.Lock()
 	p.stream.Store(d.stream)
@@ -170,18 +170,4 @@ func (p *pipeline) dial(d *dialing) {
 	if d.stream != nil {
 		d.stream.run()
 	}
-}
-
-// timers are reused, because each call needs one.
-var timers = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
-
-func takeTimer(d time.Duration) *time.Timer {
-	t := timers.Get().(*time.Timer)
-	t.Reset(d)
-	return t
-}
-
-func putTimer(t *time.Timer) {
-	t.Stop()
-	timers.Put(t)
 }

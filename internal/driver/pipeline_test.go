@@ -12,8 +12,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // Calls of many goroutines share one connection; each gets its own answer,
@@ -49,14 +49,14 @@ func TestSharedConnection(t *testing.T) {
 func TestCallsBeyondAFewShare(t *testing.T) {
 	t.Parallel()
 	b := newSharedBench(t, withCommandTimeout(testkit.Patience))
-	b.pool.Apart = Crowd
+	b.pool.apart = crowd
 	b.server.Pause(t)
-	results := b.burst(4 * Crowd)
-	testkit.Eventually(t, testkit.Patience, func() bool { return b.pool.Sending() == 4*Crowd }, "under way")
-	require.True(t, b.proxy.Await(faults.Command("ECHO"), 4*Crowd, testkit.Patience), "each has its connection")
+	results := b.burst(4 * crowd)
+	testkit.Eventually(t, testkit.Patience, func() bool { return b.pool.Sending() == 4*crowd }, "under way")
+	require.True(t, b.proxy.Await(faults.Command("ECHO"), 4*crowd, testkit.Patience), "each has its connection")
 	b.server.Resume(t)
 	testkit.AllWithin(t, results, testkit.Patience)
-	require.Equal(t, Crowd+1, b.open())
+	require.Equal(t, crowd+1, b.open())
 }
 
 // A caller that leaves cuts nothing: its answer is taken in when it comes, and

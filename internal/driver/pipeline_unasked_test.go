@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // What a server says to a connection that it does not take is the error of all
@@ -19,7 +19,7 @@ func TestRefusedSharedConnection(t *testing.T) {
 		"ERR max number of clients + cluster connections reached": true,
 	} {
 		d := newTestPool(t, testkit.ServeText(t, "-"+text+"\r\n", 0))
-		d.Apart = 0
+		d.apart = 0
 		Together(8, func(int) {
 			o := d.Send(t.Context(), Limits{}, echo("x"))
 			if o.Err == nil || IsTransient(o.Err) != retryable {
@@ -33,7 +33,7 @@ func TestRefusedSharedConnection(t *testing.T) {
 func TestAnswerThatNobodyAskedFor(t *testing.T) {
 	t.Parallel()
 	d := newTestPool(t, testkit.ServeText(t, "$1\r\nx\r\n+more\r\n", 1))
-	d.Apart = 0
+	d.apart = 0
 	o := d.Send(t.Context(), Limits{}, echo("x"))
 	require.True(t, o.Err == nil || errors.Is(o.Err, errUnasked), "%v", o.Err) // as one, or one after the other
 	stream := d.shared.stream.Load()

@@ -2,8 +2,8 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,9 +16,8 @@ import (
 // Pool is one server, on a pool of connections: either our own or the user's.
 // It is the driver of a client that has only this server.
 type Pool struct {
-	Redis *redis.Pool // the user's; nil if it is our own
-	idle  *idleConns  // of our own pool
-	own   bool
+	Redis *redis.Pool
+	own   bool // Redis is not the user's
 	dial  func(context.Context) (redis.Conn, error)
 	// slots has a value for each connection in use, if callers wait for a free
 	// one. redigo's own wait cannot be closed safely.
@@ -27,7 +26,7 @@ type Pool struct {
 	sockets *sockets // of the connections that dialer opened
 	shared  *pipeline
 
-	Apart int64        // how many calls of Send have a connection each; tests set it
+	apart int64        // how many calls of Send have a connection each; tests set it
 	busy  atomic.Int64 // calls of Send under way
 
 	life           context.Context // cancelled by Close
@@ -39,12 +38,18 @@ type Pool struct {
 	start          time.Time // broken counts from it
 	// broken is when the last connection broke, in ns after start. Idle
 	// connections that are older are not used again.
-	broken atomic.Int64
-	tasks  tasks.Group
+	broken   atomic.Int64
+	answered atomic.Bool // the server has answered a request
+	calls    sync.Pool   // calls on the shared connection that have ended
+	// borrowings are contexts for the next callers. Without them each call
+	// would cost one object more.
+	borrowings sync.Pool
+	repeats    repeats
+	tasks      tasks.Group
 }
 
 func newPool(c *Config) *Pool {
-	d := &Pool{dialTimeout: c.DialTimeout, commandTimeout: c.CommandTimeout, Apart: Crowd, start: time.Now()}
+	d := &Pool{dialTimeout: c.DialTimeout, commandTimeout: c.CommandTimeout, apart: crowd, start: time.Now()}
 	d.life, d.end = context.WithCancel(context.Background())
 	d.opening, d.endOpening = context.WithCancel(d.life)
 	d.shared = &pipeline{driver: d}
@@ -56,10 +61,16 @@ func NewPool(c *Config) *Pool {
 	d := newPool(c)
 	d.own = true
 	d.shared.idle = c.IdleTimeout
-	d.sockets = newSockets()
+	d.sockets = newSockets(&d.tasks)
 	d.dialer = newDialer(c, d.sockets)
-	d.dial = d.dialOwn
-	d.idle = &idleConns{most: c.MaxIdle, mostOpen: c.MaxActive, timeout: c.IdleTimeout, check: d.check}
+	d.dial = func(ctx context.Context) (redis.Conn, error) {
+		opened, err := d.dialOwn(ctx)
+		if err != nil {
+			return nil, err // a nil *conn is no nil redis.Conn
+		}
+		return opened, nil
+	}
+	d.Redis = d.lend(c)
 	if c.Wait && c.MaxActive > 0 {
 		d.slots = make(chan struct{}, c.MaxActive)
 	}
@@ -96,34 +107,11 @@ func dialAsPool(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err err
 
 var errNoTimeouts = fmt.Errorf("%w: pool: its connections do not implement redis.ConnWithTimeout", errs.ErrInvalid)
 
-// check refuses an idle connection that was last used before another one broke,
-// because the server was probably restarted. It also refuses one on which there
-// is something to read. It sends the server nothing.
-//
-// It looks at the socket even if the connection was used a moment ago. That is
-// the only system call beside a write and a read, and an answer too many would
-// be taken for a grant without it.
-func (d *Pool) check(idle redis.Conn, lastUsed time.Time) error {
-	if int64(lastUsed.Sub(d.start)) <= d.broken.Load() {
-		return errStale
-	}
-	return atRest(idle)
-}
-
-var errStale = errors.New("idle connection is older than a break")
-
-// InUse returns how many connections callers have. They are only counted if
-// callers wait for a free one.
-func (d *Pool) InUse() int { return len(d.slots) }
-
-// Sending returns how many calls of Send are under way.
-func (d *Pool) Sending() int64 { return d.busy.Load() }
-
 // Send runs one command; see [Driver].
 func (d *Pool) Send(ctx context.Context, limit Limits, r Request) Result {
 	n := d.busy.Add(1)
 	defer d.busy.Add(-1)
-	if n > d.Apart && r.Ack == nil {
+	if n > d.apart && r.Ack == nil {
 		return d.shared.call(ctx, limit, r)
 	}
 	return d.Call(ctx, limit, r)
@@ -150,7 +138,7 @@ func (d *Pool) Close() error {
 	d.end()
 	if d.own {
 		d.sockets.close()
-		d.idle.close()
+		_ = d.Redis.Close() // the sockets are closed
 	}
 	d.tasks.WaitFor(CloseWait)
 	return nil
@@ -170,19 +158,6 @@ func (d *Pool) Connections() int {
 		return d.sockets.count()
 	}
 	return d.Redis.ActiveCount()
-}
-
-// Open returns how many connections are open in our own pool, without those
-// beside it.
-func (d *Pool) Open() int {
-	open, _ := d.idle.count()
-	return open
-}
-
-// Idle returns how many of them are idle.
-func (d *Pool) Idle() int {
-	_, idle := d.idle.count()
-	return idle
 }
 
 // Home returns the pool: it has all keys.

@@ -13,16 +13,16 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 func TestMaxActiveWithoutWait(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxActive(2))
-	conns := locktest.Borrow(t, c, 2)
+	conns := borrow(t, c, 2)
 	for _, ctx := range []context.Context{t.Context(), locktest.Unbounded(t)} {
 		for _, err := range []error{c.Ping(ctx), relock.NewRedisLock("k", c).Lock(ctx)} {
 			require.ErrorIs(t, err, redis.ErrPoolExhausted)
@@ -34,7 +34,7 @@ func TestMaxActiveWithoutWait(t *testing.T) {
 
 	waiting := testkit.Async(t, func() error { return relock.NewRedisLock("k", c, relock.WithBlock()).Lock(t.Context()) })
 	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.WaitingIn(c, locktest.KeyOf(c, "k")) == 1 }, "it waits")
-	locktest.PutBack(c, conns)
+	putBack(c, conns)
 	require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience), "a blocking Lock rides out a full pool")
 	require.LessOrEqual(t, locktest.PoolOf(c).Open(), 2)
 }
@@ -42,7 +42,7 @@ func TestMaxActiveWithoutWait(t *testing.T) {
 func TestMaxActiveWithWait(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxActive(1), relock.WithWaitMode())
-	conns := locktest.Borrow(t, c, 1)
+	conns := borrow(t, c, 1)
 	var results []<-chan error
 	for _, ctx := range []context.Context{t.Context(), locktest.Unbounded(t)} {
 		results = append(results,
@@ -55,22 +55,53 @@ func TestMaxActiveWithWait(t *testing.T) {
 	for _, result := range results {
 		require.Empty(t, result, "it did not wait")
 	}
-	locktest.PutBack(c, conns)
+	putBack(c, conns)
 	testkit.AllWithin(t, results, testkit.Patience)
+}
+
+// Callers that leave while they wait for a connection take none with them,
+// whether the pool is closed meanwhile or not. redigo's own wait mode panics
+// then.
+func TestCancelledCallersOfAFullPool(t *testing.T) {
+	t.Parallel()
+	for _, closes := range []bool{false, true} {
+		c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxActive(2), relock.WithWaitMode())
+		conns := borrow(t, c, 2)
+		var results []<-chan error
+		for range 1000 {
+			ctx, cancel := context.WithCancel(t.Context())
+			results = append(results, testkit.Async(t, func() error {
+				if err := c.Ping(ctx); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, relock.ErrClosed) {
+					return err
+				}
+				return nil
+			}))
+			go cancel()
+		}
+		if closes {
+			require.NoError(t, c.Close())
+		}
+		putBack(c, conns)
+		testkit.AllWithin(t, results, testkit.Patience)
+		if !closes {
+			putBack(c, borrow(t, c, 2))
+		}
+		require.Zero(t, locktest.PoolOf(c).InUse())
+	}
 }
 
 func TestWaitModeEndsWithTheDialTimeout(t *testing.T) {
 	t.Parallel()
 	const timeout = 640 * time.Millisecond
 	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxActive(1), relock.WithWaitMode(), relock.WithDialTimeout(timeout))
-	defer locktest.PutBack(c, locktest.Borrow(t, c, 1))
+	defer putBack(c, borrow(t, c, 1))
 	require.NoError(t, timesOut(t, locktest.Unbounded(t), c.Ping, timeout))
 }
 
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxIdle(2), relock.WithIdleTimeout(50*time.Millisecond))
-	locktest.Warm(t, c, 5)
+	warm(t, c, 5)
 	require.Equal(t, 2, locktest.PoolOf(c).Idle())
 	time.Sleep(60 * time.Millisecond) // idle connections are closed at the next borrow
 	require.NoError(t, c.Ping(t.Context()))
@@ -169,7 +200,7 @@ func requireRenewed(t testing.TB, h relock.Hold) {
 	for range 2 {
 		until := h.ValidUntil()
 		time.Sleep(time.Millisecond) // the validity counts from the sending
-		locktest.LeaseOf(h).RenewNow()
+		locktest.RenewNow(h)
 		testkit.Eventually(t, testkit.Patience, func() bool { return h.Err() != nil || h.ValidUntil().After(until) }, "renewed")
 		require.NoError(t, h.Err())
 	}
@@ -178,7 +209,5 @@ func requireRenewed(t testing.TB, h relock.Hold) {
 // newClient returns a client that is closed when the test ends.
 func newClient(t testing.TB, c *relock.Client, err error) *relock.Client {
 	t.Helper()
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	return locktest.CloseLater(t)(c, err)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"regexp"
@@ -26,30 +27,38 @@ type asText struct{ inner any }
 
 func (a asText) RedisArg() any { return a.inner }
 
-// Requests are written byte by byte as redigo writes them.
-func FuzzRequestsAreWrittenAsRedigoWritesThem(f *testing.F) {
+// Arguments of a user are written as redigo would write them, though their
+// methods have run before.
+func FuzzResolvedArgumentsAreWrittenAsRedigoWritesThem(f *testing.F) {
 	f.Add("SET", "key", []byte("value"), int64(-30000), 1.5, true)
 	f.Add("EVALSHA", "", []byte{}, int64(0), -1e300, false)
 	f.Add("ECHO", "\r\n$", []byte{0, 255}, int64(1)<<62, 0.1, true)
 	f.Fuzz(func(t *testing.T, command, text string, raw []byte, n int64, x float64, yes bool) {
 		args := []any{text, raw, n, int(n), x, yes, nil, asText{text}, asText{n}, asText{asText{n}}, uint8(n), time.Duration(n), []string{text}, errors.New(text)}
-		w := &written{}
-		theirs := redis.NewConn(w, 0, 0)
+		want, got := &written{}, &written{}
+		theirs, ours := redis.NewConn(want, 0, 0), newConn(got, nil, false, time.Minute)
 		require.NoError(t, theirs.Send(command, args...))
 		require.NoError(t, theirs.Flush())
-		require.Equal(t, w.out.String(), string(appendCommand(nil, command, args)))
+		ours.add(&Request{Cmd: command, Args: Resolved(args)})
+		require.NoError(t, ours.Flush())
+		require.Equal(t, want.out.String(), got.out.String())
 	})
 }
 
 // hugeLength is one for which redigo would allocate all of it.
 var hugeLength = regexp.MustCompile(`[$*][0-9]{6}`)
 
-// Replies are read as redigo reads them, however the bytes come.
-func FuzzRepliesAreReadAsRedigoReadsThem(f *testing.F) {
+// wrapped is a number that redigo takes for a smaller one.
+var wrapped = regexp.MustCompile(`:[^\n]*[0-9]{19}`)
+
+// An answer counts as whole when redigo can read all of it, however the bytes
+// come.
+func FuzzAnswersAreWholeWhenRedigoCanReadThem(f *testing.F) {
 	for _, text := range []string{
 		"", "+OK\r\n", "+\r\n", "+PONG\r\n", "-ERR 5 *3 $4\r\n", ":-12\r\n:3\r\n", ":\r\n", ":-\r\n", ":1-2\r\n",
 		"$-1\r\n$0\r\n\r\n$3\r\n$1\r\r\n", "$12\r\n+OK\r\n*9\r\n$1\n\r\n+x\r\n", "*-1\r\n*0\r\n", "*2\r\n*2\r\n$1\r\nx\r\n*0\r\n:1\r\n",
 		"*3\r\n-ERR\r\n$-1\r\n*-1\r\n", "$\r\n", "$1x\r\nab\r\n", "$2\r\nabc\r\n", "+OK\n", "\r\n", "?\r\n", "*2\r\n:1\r\n?\r\n", "$-0\r\n", "*-2\r\n",
+		":9223372036854775807\r\n:-9223372036854775807\r\n:00000000000000000000001\r\n", ":18446744073709551617\r\n",
 	} {
 		f.Add([]byte(text), uint8(0))
 		f.Add([]byte(text), uint8(1))
@@ -58,10 +67,14 @@ func FuzzRepliesAreReadAsRedigoReadsThem(f *testing.F) {
 		if hugeLength.Match(text) {
 			return
 		}
-		a := &answers{Conn: textConn{text: pieces{bytes.NewReader(text), int(size)}}}
-		ours, theirs := &conn{answers: a}, redis.NewConn(textConn{text: bytes.NewReader(text)}, 0, 0)
+		ours := newConn(textConn{text: pieces{bytes.NewReader(text), int(size)}}, nil, false, 0)
+		theirs := redis.NewConn(textConn{text: bytes.NewReader(text)}, 0, 0)
 		for {
 			got, gotErr := ours.receive(0)
+			if errors.Is(gotErr, errAbsurd) {
+				require.Regexp(t, wrapped, string(text))
+				return
+			}
 			want, wantErr := theirs.Receive()
 			var line redis.Error
 			if errors.As(wantErr, &line) {
@@ -95,12 +108,12 @@ func (p pieces) Read(b []byte) (int, error) {
 func TestRepliesOfAnySize(t *testing.T) {
 	t.Parallel()
 	large := bytes.Repeat([]byte("x\r\n"), 100_000)
-	text := appendString(nil, string(large))
+	text := fmt.Appendf(nil, "$%d\r\n%s\r\n", len(large), large)
 	for range 10_000 {
 		text = append(text, ":1\r\n"...)
 	}
 	for _, size := range []int{0, 700, 5000} {
-		c := &conn{answers: &answers{Conn: textConn{text: pieces{bytes.NewReader(text), size}}}}
+		c := newConn(textConn{text: pieces{bytes.NewReader(text), size}}, nil, false, 0)
 		got, err := c.receive(0)
 		require.NoError(t, err)
 		require.Equal(t, large, got)

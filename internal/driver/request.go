@@ -1,6 +1,11 @@
 package driver
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
 
 // Request is one command to the server.
 type Request struct {
@@ -64,17 +69,38 @@ func Eval(cmd, text, key string, beside []string, args []any) Request {
 }
 
 // List returns all arguments.
-func (r *Request) List() []any {
+func (r *Request) List() []any { return r.appendTo(nil) }
+
+// appendTo appends all arguments to a list.
+func (r *Request) appendTo(list []any) []any {
 	h := &r.head
 	switch {
 	case !h.used:
-		return r.Args
+		return append(list, r.Args...)
 	case r.Cmd == "SET":
-		return []any{h.key, h.text, "PX", h.expiry, "NX"}
+		return append(list, h.key, h.text, "PX", h.expiry, "NX")
 	}
-	all := append(make([]any, 0, 3+len(h.beside)+len(r.Args)), h.text, 1+len(h.beside), h.key)
+	list = append(list, h.text, 1+len(h.beside), h.key)
 	for _, end := range h.beside {
-		all = append(all, h.key+end)
+		list = append(list, h.key+end)
 	}
-	return append(all, r.Args...)
+	return append(list, r.Args...)
+}
+
+// Resolved returns arguments of a user as redigo writes them, without methods
+// of the user. So a method that panics or blocks has no connection yet.
+func Resolved(args []any) []any {
+	resolved := make([]any, len(args))
+	for i, arg := range args {
+		if v, ok := arg.(redis.Argument); ok {
+			arg = v.RedisArg()
+		}
+		switch arg.(type) {
+		case string, []byte, int, int64, float64, bool, nil:
+			resolved[i] = arg
+		default:
+			resolved[i] = fmt.Sprint(arg)
+		}
+	}
+	return resolved
 }

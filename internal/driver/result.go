@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,9 +15,13 @@ import (
 // Result is the result of one command. There are three cases:
 //
 //   - not sent: nothing happened at the server;
-//   - answered, by a value or an error line: no copy is under way any more;
-//   - unanswered, by a timeout, a broken connection or a caller that left: the
-//     command may be executed now, later or never.
+//   - answered, by a value or a known error line: no copy is under way any
+//     more;
+//   - unanswered, by a timeout, a broken connection, a caller that left or an
+//     unknown error line: the command may be executed now, later or never.
+//
+// A line is known if Redis or one of our scripts sends it. A proxy may send
+// another one after the command was executed.
 type Result struct {
 	Reply     any
 	Err       error
@@ -27,14 +32,24 @@ type Result struct {
 	Abandoned *Call // the call that its caller left; it still waits for the answer
 }
 
-func newResult(sent time.Time, reply any, err error) Result {
+// newResult returns the result of a command that was answered, or failed.
+func (d *Pool) newResult(sent time.Time, reply any, err error) Result {
 	if err == nil {
+		d.noteAnswered()
+		d.repeats.succeeded()
 		return Result{Reply: reply, Sent: sent, Answered: true}
 	}
-	_, answered := errorLine(err)
-	answered = answered || errors.Is(err, errs.ErrReplicas)
-	return Result{Reply: reply, Err: Explain(err), Sent: sent, Answered: answered}
+	line, answered := errorLine(err)
+	if answered {
+		d.noteAnswered()
+	}
+	answered = answered && classOfLine(line) != unknown || errors.Is(err, errs.ErrReplicas)
+	return Result{Reply: reply, Err: d.explain(err), Sent: sent, Answered: answered}
 }
+
+// explain explains an error of this server. It says if the server may want TLS.
+// An unknown error that has repeated for too long is final.
+func (d *Pool) explain(err error) error { return d.repeats.judge(explain(d.orEncrypted(err))) }
 
 // errorLine returns the server's error line in err, and reports whether there
 // is one. A nil err is returned early, because the variable for errors.As is on
@@ -57,6 +72,10 @@ func IsAnswer(err error) bool {
 // Unanswered reports whether the request was sent and not answered. It may be
 // executed now, later or never.
 func (o Result) Unanswered() bool { return !o.Sent.IsZero() && !o.Answered }
+
+// IsMissing reports whether the request was sent and no reply was read, not
+// even an unknown line.
+func (o Result) IsMissing() bool { return o.Unanswered() && !IsAnswer(o.Err) }
 
 // Unconnected reports whether the request was not sent because connecting took
 // too long.
@@ -101,6 +120,7 @@ type Call struct {
 	ended atomic.Bool   // outcome is set
 	until time.Time     // the caller waits until then
 	wake  chan struct{} // has a value when the caller is to look
+	pool  *sync.Pool    // gets the call when it has ended
 	late  bool          // was woken because its time is over; guarded by the stream's mutex
 }
 

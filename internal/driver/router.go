@@ -136,12 +136,12 @@ func (r *Router) Known(key string) Node {
 // Nodes returns the nodes that the topology names; see [Driver]. It waits for a
 // master that the topology expects.
 func (r *Router) Nodes(ctx context.Context) ([]Node, error) {
-	asked := r.ask(ctx, Limits{})
-	defer asked.end()
-	some, err := r.masters(asked)
-	for r.topology.Refresh != nil && errors.Is(err, ErrNoMaster) && asked.Err() == nil {
-		_ = r.topology.Refresh(asked) // if it fails, the old error says more
-		some, err = r.masters(asked)
+	ctx, cancel := r.bound(ctx, Limits{})
+	defer cancel()
+	some, err := r.masters(ctx)
+	for r.topology.Refresh != nil && errors.Is(err, ErrNoMaster) && ctx.Err() == nil {
+		_ = r.topology.Refresh(ctx) // if it fails, the old error says more
+		some, err = r.masters(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -191,9 +191,6 @@ func (r *Router) named() []*node {
 // Sharded reports whether messages about a lock go to a sharded channel in the
 // slot of the lock.
 func (r *Router) Sharded() bool { return r.topology.Sharded }
-
-// Size returns how many nodes are open.
-func (r *Router) Size() int { return len(r.every()) }
 
 // Connections returns how many connections are open; see [Driver].
 func (r *Router) Connections() (sum int) {

@@ -60,7 +60,7 @@ func (d *Pool) run(ctx context.Context, limit Limits, c *Call, r Request) Result
 	if limit.hasPassed(now) {
 		return Result{Err: ErrTimeout}
 	}
-	conn, err := d.Connect(ctx, limit.at(now).Connect)
+	conn, err := d.connect(ctx, limit.at(now).Connect)
 	switch {
 	case err != nil && d.life.Err() == nil && hasEnded(ctx):
 		return Result{Err: ErrAbandoned}
@@ -69,7 +69,7 @@ func (d *Pool) run(ctx context.Context, limit Limits, c *Call, r Request) Result
 	}
 	sent := time.Now()
 	if !c.begin(sent) {
-		d.PutBack(conn)
+		d.putBack(conn)
 		return Result{Err: ErrAbandoned}
 	}
 	timeout := below(d.commandTimeout, limit.at(sent).Answer)
@@ -77,7 +77,7 @@ func (d *Pool) run(ctx context.Context, limit Limits, c *Call, r Request) Result
 	if err == errInterrupted { //nolint:errorlint // our own sentinel
 		return d.leave(conn, sent, timeout+r.Ack.longest())
 	}
-	d.PutBack(conn)
+	d.putBack(conn)
 	if err == errUnwritten { //nolint:errorlint // our own sentinel
 		return Result{Err: ErrAbandoned}
 	}
@@ -93,7 +93,7 @@ func (d *Pool) run(ctx context.Context, limit Limits, c *Call, r Request) Result
 // READONLY, see isBreak. A connection that was refused shows nothing about the
 // others.
 func (d *Pool) result(sent time.Time, reply any, err error) Result {
-	o := newResult(sent, reply, err)
+	o := d.newResult(sent, reply, err)
 	if o.Broke() && !isUnaccepted(o.Err) || d.isBreak(o.Err) {
 		d.noteBreak()
 	}
@@ -111,11 +111,11 @@ func (d *Pool) leave(conn redis.Conn, sent time.Time, timeout time.Duration) Res
 	started := d.tasks.Start(func() {
 		defer close(c.done)
 		reply, err := redis.ReceiveWithTimeout(conn, max(timeout-time.Since(sent), time.Millisecond))
-		d.PutBack(conn)
+		d.putBack(conn)
 		c.outcome = d.result(sent, reply, err)
 	})
 	if !started {
-		d.PutBack(conn)
+		d.putBack(conn)
 		return Result{Err: errs.ErrClosed, Sent: sent}
 	}
 	return Result{Err: ErrAbandoned, Sent: sent, Abandoned: c}

@@ -13,14 +13,18 @@ import (
 // With a timer and a few more channels for each call, the wait cost more than
 // the I/O.
 
-// calls are calls that have ended, with their channels, for other callers. The
-// channel of one that is used again may still get the value of an earlier use.
-// So a caller that is woken looks whether its call is done, or its time over.
-var calls = sync.Pool{New: func() any { return &Call{wake: make(chan struct{}, 1)} }}
-
-// newSharedCall returns a call whose caller waits until then.
-func newSharedCall(until time.Time) *Call {
-	c := calls.Get().(*Call)
+// newSharedCall returns a call whose caller waits until then. It may be one of
+// the client's that have ended, with its channel. That may still get the value
+// of an earlier use. So a caller that is woken looks whether its call is done,
+// or its time over.
+//
+// A channel belongs to one client: none that was made in a bubble of
+// testing/synctest may be used outside.
+func newSharedCall(ended *sync.Pool, until time.Time) *Call {
+	c, _ := ended.Get().(*Call)
+	if c == nil {
+		c = &Call{wake: make(chan struct{}, 1), pool: ended}
+	}
 	c.until = until
 	return c
 }
@@ -32,7 +36,7 @@ func (c *Call) free() Result {
 	c.state.Store(callWaiting)
 	c.ended.Store(false)
 	c.outcome, c.late = Result{}, false
-	calls.Put(c)
+	c.pool.Put(c)
 	return outcome
 }
 

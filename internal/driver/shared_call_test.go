@@ -3,20 +3,21 @@ package driver
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // The channel of a call may get a value that was meant for an earlier call.
 func TestWokenForAnEarlierCall(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, map[string]context.Context{"background": context.Background(), "can end": t.Context()}, func(t *testing.T, _ string, ctx context.Context) {
-		c := newSharedCall(time.Now().Add(time.Hour))
+		c := newSharedCall(new(sync.Pool), time.Now().Add(time.Hour))
 		result := testkit.Async(t, func() error {
 			o, why := c.wait(ctx, nil)
 			require.True(t, o.Answered)

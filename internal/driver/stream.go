@@ -49,9 +49,9 @@ type entry struct {
 }
 
 const (
-	// Crowd is how many requests must be under way for more to be expected
+	// crowd is how many requests must be under way for more to be expected
 	// soon.
-	Crowd = 4
+	crowd = 4
 	// maxOwnBatch is how many requests a caller writes. More could block it.
 	maxOwnBatch = 64
 	// slow is how long an answer is missing before a write may block too.
@@ -92,7 +92,7 @@ func (s *stream) writeUnlessOther(now time.Time) {
 	s.writing = true
 	// A user's connection may have no limit for a write.
 	stuck := !s.driver.own || s.flight > 0 && now.Sub(s.quiet) > slow
-	crowded := s.flight >= Crowd
+	crowded := s.flight >= crowd
 	s.mu.Unlock()
 	if crowded && !stuck {
 		runtime.Gosched()
@@ -220,8 +220,8 @@ func (s *stream) read() error {
 		if !more {
 			came = time.Now()
 		}
-		o := newResult(time.Time{}, reply, err)
-		if !o.Answered || isRefusal(o.Err) {
+		o := s.driver.newResult(time.Time{}, reply, err)
+		if !o.Answered && !IsAnswer(o.Err) || isRefusal(o.Err) {
 			return o.Err
 		}
 		c := s.received(came, s.driver.isBreak(o.Err))
@@ -359,7 +359,7 @@ func (s *stream) unsent() error {
 	if s.cause == nil {
 		return errUnsent
 	}
-	return errs.Both(errUnsent, Explain(s.cause))
+	return errs.Both(errUnsent, explain(s.cause))
 }
 
 // fail ends the calls that get no answer.
@@ -379,7 +379,7 @@ func (s *stream) fail(err error) {
 	if isRefusal(err) {
 		s.cause = err // more specific than a write that failed because of it
 	}
-	cause := s.driver.orClosed(Explain(s.cause))
+	cause := s.driver.orClosed(explain(s.cause))
 	for _, c := range calls {
 		c.end(Result{Err: cause, Sent: c.sent})
 	}

@@ -85,7 +85,7 @@ func (c change) request() Request {
 func (l *poolLink) Subscribe(to Listener) error {
 	conn, err := l.connect(0)
 	if err != nil {
-		return l.driver.orClosed(Explain(err))
+		return l.driver.orClosed(explain(err))
 	}
 	defer l.drop(conn)
 	f := &feed{link: l, conn: conn}
@@ -103,7 +103,7 @@ func (l *poolLink) Subscribe(to Listener) error {
 	for ; ; timeout = 0 {
 		reply, err := redis.ReceiveWithTimeout(conn, timeout)
 		if err := f.take(to, reply, err); err != nil {
-			return l.driver.orClosed(Explain(err))
+			return l.driver.orClosed(explain(err))
 		}
 	}
 }
@@ -202,7 +202,7 @@ func (f *feed) refuse(to Listener, line redis.Error) (goesOn bool) {
 	if !ok || !c.channel.Sharded {
 		return false
 	}
-	refused := Explain(line)
+	refused := explain(line)
 	if c.ignore {
 		refused = nil
 	}

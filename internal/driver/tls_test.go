@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,15 +22,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
+	"github.com/relock-go/relock/queue"
 )
 
 // authority is a certificate that vouches for itself, for 127.0.0.1 and
 // redis.test.
 type authority struct {
 	dir  string
+	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
 }
 
@@ -38,27 +41,38 @@ func newAuthority(t testing.TB) *authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
+	a := &authority{dir: t.TempDir(), key: key}
+	secret, err := x509.MarshalECPrivateKey(key)
+	require.NoError(t, err)
+	a.write(t, "EC PRIVATE KEY", "EC PRIVATE KEY", secret)
+	a.cert = a.certify(t, "CERTIFICATE", time.Now().Add(time.Hour))
+	return a
+}
+
+// certify writes a certificate of the key into a file.
+func (a *authority) certify(t testing.TB, file string, until time.Time) *x509.Certificate {
+	t.Helper()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: until,
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"redis.test"},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
 	require.NoError(t, err)
-	secret, err := x509.MarshalECPrivateKey(key)
+	cert, err := x509.ParseCertificate(der)
 	require.NoError(t, err)
-	a := &authority{dir: t.TempDir()}
-	a.cert, err = x509.ParseCertificate(der)
-	require.NoError(t, err)
-	for kind, data := range map[string][]byte{"CERTIFICATE": der, "EC PRIVATE KEY": secret} {
-		require.NoError(t, os.WriteFile(a.path(kind), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}), 0o600))
-	}
-	return a
+	a.write(t, file, "CERTIFICATE", der)
+	return cert
 }
 
-func (a *authority) path(kind string) string { return filepath.Join(a.dir, kind) }
+func (a *authority) write(t testing.TB, file, kind string, data []byte) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(a.path(file), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}), 0o600))
+}
+
+func (a *authority) path(file string) string { return filepath.Join(a.dir, file) }
 
 func (a *authority) pool() *x509.CertPool {
 	pool := x509.NewCertPool()
@@ -146,6 +160,47 @@ func TestTLS(t *testing.T) {
 	})
 }
 
+// A certificate that has expired may be about to be replaced. Calls that may
+// wait do so, and go on with the new one.
+func TestTLSCertificateIsReplaced(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	a.certify(t, "expired", time.Now().Add(-time.Minute))
+	s, address := a.startTLS(t, "no")
+	s.Do(t, "CONFIG", "SET", "tls-cert-file", a.path("expired"))
+	var log locktest.LogBuffer
+	c := tlsClient(t, address, &tls.Config{RootCAs: a.pool()}, log.Option())
+	err := c.Ping(t.Context())
+	require.ErrorContains(t, err, "certificate has expired")
+	require.True(t, relock.IsRetryableErr(err))
+	q, err := queue.New(t.Name(), c)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var done atomic.Bool
+	processing := testkit.Async(t, func() error {
+		return q.Process(ctx, func(context.Context, *queue.Delivery) error {
+			done.Store(true)
+			return nil
+		})
+	})
+	lock := relock.NewRedisLock("k", c, relock.WithBlock())
+	locking := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		return log.Lines("level=WARN", "no usable server", "certificate has expired") > 0
+	}, "it is logged")
+	require.Empty(t, locking)
+	require.Empty(t, processing)
+	s.Do(t, "CONFIG", "SET", "tls-cert-file", a.path("CERTIFICATE"))
+	require.NoError(t, testkit.ResultWithin(t, locking, testkit.Patience))
+	require.NoError(t, lock.Unlock(t.Context()))
+	_, err = q.Enqueue(t.Context(), queue.Task{})
+	require.NoError(t, err)
+	testkit.Eventually(t, testkit.Patience, done.Load, "Process goes on")
+	cancel()
+	require.NoError(t, testkit.ResultWithin(t, processing, testkit.Patience))
+}
+
 func TestTLSClientCertificate(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -214,8 +269,8 @@ func TestACLUser(t *testing.T) {
 
 func whoami(t testing.TB, c *relock.Client) string {
 	t.Helper()
-	conns := locktest.Borrow(t, c, 1)
-	defer locktest.PutBack(c, conns)
+	conns := borrow(t, c, 1)
+	defer putBack(c, conns)
 	name, err := redis.String(conns[0].Do("ACL", "WHOAMI"))
 	require.NoError(t, err)
 	return name
@@ -248,4 +303,25 @@ func TestDatabase(t *testing.T) {
 	err := locktest.NewTestClient(t, s, relock.WithDatabase(16)).Ping(t.Context())
 	require.ErrorContains(t, err, "out of range")
 	require.False(t, relock.IsRetryableErr(err))
+}
+
+// In plain text, a port of TLS ends each connection. The error says what it may
+// be, and so does the log of a wait.
+func TestPlainTextAtAPortOfTLS(t *testing.T) {
+	t.Parallel()
+	_, address := newAuthority(t).startTLS(t, "no")
+	for _, url := range []string{"redis://" + address, "redis://:password@" + address} {
+		var log locktest.LogBuffer
+		c := locktest.CloseLater(t)(relock.NewClientURL(url, log.Option()))
+		for _, err := range []error{c.Ping(t.Context()), relock.NewRedisLock("k", c).Lock(t.Context())} {
+			require.ErrorContains(t, err, "the port may be one of TLS: rediss://")
+			require.True(t, relock.IsRetryableErr(err))
+		}
+		call := testkit.Async(t, func() error { return relock.NewRedisLock("k", c, relock.WithBlock()).Lock(t.Context()) })
+		testkit.Eventually(t, testkit.Patience, func() bool {
+			return log.Lines("level=WARN", "no usable server", " server="+address, "rediss://") == 1
+		}, "it is logged")
+		require.NoError(t, c.Close())
+		require.ErrorIs(t, testkit.ResultWithin(t, call, testkit.Patience), relock.ErrClosed)
+	}
 }

@@ -151,7 +151,7 @@ func (p *pipeline) sendAll(s *stream, limit time.Duration, requests []Request, n
 	t := &together{p, s, requests, make([]*Call, len(requests)), now}
 	until := now.Add(below(p.driver.commandTimeout, limit))
 	for i := range t.calls {
-		t.calls[i] = newSharedCall(until)
+		t.calls[i] = newSharedCall(&p.driver.calls, until)
 	}
 	if !s.sendAll(t.calls, requests, now) {
 		return nil

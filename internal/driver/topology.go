@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -12,6 +13,7 @@ import (
 // its fields.
 type Topology struct {
 	Master     func(ctx context.Context, key string) (address string, err error)
+	Cached     func(key string) (address string, known bool)
 	Masters    func(ctx context.Context) (addresses []string, err error)
 	Dial       func(ctx context.Context, address string) (net.Conn, error)
 	Login      func(ctx context.Context, address string) (user, password string, err error)
@@ -20,6 +22,7 @@ type Topology struct {
 	Invalidate func(address string)
 	Refresh    func(ctx context.Context) error
 	Changes    <-chan struct{}
+	LogTo      func(logger *slog.Logger)
 	Close      func() error
 }
 

@@ -15,10 +15,10 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // wrapped is a connection of the user's that can do the least: it knows
@@ -41,7 +41,7 @@ func TestUserPoolWithoutTimeouts(t *testing.T) {
 		require.ErrorIs(t, err, relock.ErrInvalid)
 		require.ErrorContains(t, err, "pool: its connections do not implement redis.ConnWithTimeout")
 		require.False(t, relock.IsRetryableErr(err))
-		locktest.Sharing(c)
+		locktest.Sharing(t, c)
 	}
 	require.Empty(t, s.Do(t, "KEYS", "*"))
 }
@@ -90,7 +90,7 @@ func TestUserDialThatBlocks(t *testing.T) {
 		l := relock.NewRedisLock(name, b.C, relock.WithWatchdog(lease))
 		require.NoError(t, l.Lock(t.Context()))
 		b.Blocks.Store(true)
-		defer locktest.PutBack(b.C, []redis.Conn{b.Pool.Get()})
+		defer putBack(b.C, []redis.Conn{b.Pool.Get()})
 		watch := testkit.NewStopwatch(t)
 		err := testkit.ResultWithin(t, testkit.Async(t, func() error { return l.Unlock(locktest.Unbounded(t)) }), testkit.Patience)
 		require.Error(t, err, "Unlock")
@@ -144,7 +144,7 @@ func TestFullPoolDoesNotStarveTheWatchdog(t *testing.T) {
 		lease := relock.WithWatchdog(2400 * time.Millisecond) // an Unlock has a third of it, on a loaded machine too
 		plain := acquire(t, c, "p", lease)
 		reentrant := locktest.Take(t, relock.NewReentrantLock("r", c, lease).Acquire)
-		defer locktest.PutBack(c, locktest.Borrow(t, c, 4))
+		defer putBack(c, borrow(t, c, 4))
 		for _, h := range []relock.Hold{plain, reentrant} {
 			requireRenewed(t, h)
 			require.NoError(t, h.Unlock(t.Context()))
@@ -189,10 +189,8 @@ func TestPairsLeaveNothing(t *testing.T) {
 	round(pairs)
 	testkit.Eventually(t, testkit.Patience, func() bool { return runtime.NumGoroutine() <= goroutines+5 }, "goroutines stay")
 	require.Less(t, heap()-bytes, int64(1<<20), "bytes stay")
-	require.Zero(t, locktest.Engine(c).State().Leases)
-	require.Zero(t, locktest.Engine(c).State().Owners)
-	require.Empty(t, locktest.Engine(c).Watchdog().Pending())
-	require.Empty(t, locktest.Engine(c).Retrier.Pending())
+	require.Zero(t, c.Stats().Held)
+	require.Empty(t, locktest.Engine(c).Retrier.Unconfirmed())
 	require.Equal(t, int64(0), s.Do(t, "DBSIZE"))
 }
 
@@ -201,7 +199,7 @@ func TestSharedConnectionOfAUserPool(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	pool := &redis.Pool{IdleTimeout: time.Minute, MaxConnLifetime: time.Hour, MaxActive: 1}
-	c := locktest.Sharing(locktest.AsUserPool(t, s, pool))
+	c := locktest.Sharing(t, locktest.AsUserPool(t, s, pool))
 	driver.Together(50, func(n int) {
 		l := relock.NewRedisLock(fmt.Sprint(n), c)
 		if err := errors.Join(l.Lock(t.Context()), l.Unlock(t.Context())); err != nil {

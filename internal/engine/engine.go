@@ -1,10 +1,12 @@
-// Package engine owns the way from a client to its engine, for package queue.
-// That lies beside the root package, whose exported API has no way to it.
+// Package engine owns the way from a client to its engine, for packages queue
+// and doctor. They lie beside the root package, whose exported API has no way
+// to it.
 //
-// It has the one variable of the module that is no constant: the function that
-// knows the inside of a client. The root package provides it while the packages
-// of a program are initialised, before any other code runs. It never changes
-// after that.
+// It has one of the three variables of the module that are no constants: the
+// function that knows the inside of a client. The root package provides it
+// while the packages of a program are initialised, before any other code runs.
+// It never changes after that. The others are the profile of package holds, and
+// the function of package taskdouble.
 package engine
 
 import "github.com/relock-go/relock/internal/lease"

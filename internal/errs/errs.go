@@ -23,7 +23,7 @@ var (
 	ErrMaxHold              = errors.New("maximum hold time reached")
 	ErrForced               = errors.New("lock was forced open")
 	ErrDenied               = errors.New("permission denied by the server")
-	ErrUnconfirmed          = errors.New("release not confirmed")
+	ErrUnconfirmed          = errors.New("not confirmed")
 )
 
 // ErrDetached is the end of a hold that goes on in another process.
@@ -38,8 +38,26 @@ func OneAttempt(err error) error { return fmt.Errorf("%w (one attempt)", err) }
 
 // Kept adds to a reason the time until which a minimum hold keeps the lock.
 func Kept(err error, until time.Time) error {
-	return fmt.Errorf("%w: minimum hold until %s", err, Clock(until))
+	return fmt.Errorf("%w: minimum hold until %s", err, clock(until))
 }
+
+// ErrAnswerLost is why a release is not confirmed whose first answer was lost.
+var ErrAnswerLost = errors.New("an answer was lost, and the lease has ended since")
+
+// HeldAs adds to a reason as which owner the client of the call has the lock.
+func HeldAs(err error, owner string) error {
+	return fmt.Errorf("%w (this client holds it as %q; see ContextWithOwner)", err, owner)
+}
+
+// HeldSince adds to a reason since when the client of the call has the lock,
+// and what a call below that hold needs.
+func HeldSince(err error, since time.Time, need string) error {
+	return fmt.Errorf("%w (this client has held it since %s; nested calls need %s)", err, Ago(since), need)
+}
+
+// ContextOfHold is what a call below a hold needs, unless only a ReentrantLock
+// nests.
+const ContextOfHold = "the context of that hold"
 
 // Both returns an error that matches two reasons and reads "a: b".
 func Both(a, b error) error { return fmt.Errorf("%w: %w", a, b) }

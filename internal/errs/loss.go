@@ -46,10 +46,14 @@ func Says(err, loss error) bool {
 // Lost returns a loss for this reason.
 func Lost(why string) error { return &loss{why: why} }
 
-// NotRenewed returns the loss of a hold that was last renewed at since. The
-// time counts back from now: the wall clock may have been set since then.
-func NotRenewed(since time.Time) error {
-	return Lost("not renewed since " + Clock(time.Now().Add(-time.Since(since))))
+// NotRenewed returns the loss of a hold that was last renewed at since. It
+// matches why, the error of the last attempt after that, which may be nil.
+func NotRenewed(since time.Time, why error) error {
+	text := "not renewed since " + Ago(since)
+	if why != nil {
+		text += ": " + why.Error()
+	}
+	return &loss{text, why}
 }
 
 // Forced returns the loss of a hold that was ended by force.
@@ -58,6 +62,10 @@ func Forced(reason string) error { return &loss{fmt.Sprintf("forced: %q", reason
 // MaxHold returns the loss of a hold that reached its maximum hold.
 func MaxHold(d time.Duration) error { return &loss{fmt.Sprintf("maximum hold of %v", d), ErrMaxHold} }
 
-// Clock returns a time in the form of package slog, so that a text can be
+// Ago returns a moment that has passed, as clock does. It counts back from now:
+// the wall clock may have been set since then.
+func Ago(then time.Time) string { return clock(time.Now().Add(-time.Since(then))) }
+
+// clock returns a time in the form of package slog, so that a text can be
 // compared with a log.
-func Clock(t time.Time) string { return t.Format("2006-01-02T15:04:05.000Z07:00") }
+func clock(t time.Time) string { return t.Format("2006-01-02T15:04:05.000Z07:00") }

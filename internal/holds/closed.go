@@ -20,10 +20,16 @@ func WarnOfHeld(to *slog.Logger, keys []string, last time.Time) {
 	if len(keys) > 1 {
 		message = fmt.Sprintf("relock: closed with %d locks held", len(keys))
 	}
+	to.Warn(message, "keys", Named(keys), "free_in", Remaining(last).Round(time.Millisecond))
+}
+
+// Named returns the keys that one line of the log names, sorted, and how many
+// more there are. It reorders keys.
+func Named(keys []string) []string {
 	named := keys[:min(len(keys), maxNamed):min(len(keys), maxNamed)]
 	slices.Sort(named)
 	if more := len(keys) - len(named); more > 0 {
 		named = append(named, fmt.Sprintf("and %d more", more))
 	}
-	to.Warn(message, "keys", named, "free_in", Remaining(last).Round(time.Millisecond))
+	return named
 }

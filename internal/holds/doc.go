@@ -19,7 +19,8 @@
 //
 // # Reports
 //
-// A hold carries a [Report] if the client has an observer. A report has two
+// A hold carries a [Report] if the client has an observer or puts its holds
+// into the profile of the process, see [OfProcess]. A report has two
 // flags: known, once the call that acquired has announced the grant, and over,
 // once the hold has ended.
 //

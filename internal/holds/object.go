@@ -59,11 +59,3 @@ func (o *Object[H]) Freed() <-chan struct{} {
 	}
 	return o.freed
 }
-
-// IsAwaited reports whether a call waits for the Unlock of the object. It is
-// for tests.
-func (o *Object[H]) IsAwaited() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.freed != nil
-}

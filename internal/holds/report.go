@@ -2,6 +2,7 @@ package holds
 
 import (
 	"context"
+	"runtime/pprof"
 	"sync"
 	"time"
 )
@@ -10,40 +11,54 @@ import (
 type End struct {
 	Key, Kind  string
 	Start, End time.Time
-	Op         string // what found the end: "hold", "unlock" or "detach"; or "renew"
+	Op         string // what found the end: "hold", "unlock" or "detach"; or "renew"; only with an error
 	Err        error
 }
 
 // Report reports the end of a hold to an observer, once and not before its
-// grant was announced. A nil Report reports nothing.
+// grant was announced. From then on until the end, the hold is in the profile.
+// A nil Report reports nothing. It is small, because each hold of a client with
+// an observer has one.
 type Report struct {
-	notify func(context.Context, End)
-	ctx    context.Context
+	notify    func(context.Context, End) // nil without an observer
+	profiled  *profiled                  // nil without a profile
+	values    values
+	key, kind string
+	start     time.Time
 
-	mu    sync.Mutex
-	end   End
-	known bool // the grant was announced
-	over  bool // the hold has ended, and end is complete
+	mu      sync.Mutex
+	end     time.Time
+	failure *failure // why the hold has ended; nil if it ended by a confirmed call
+	known   bool     // the grant was announced
+	over    bool     // the hold has ended, and end and failure are complete
 }
 
-// NewReport returns the report of a hold that is granted now, or nil if tell is
-// nil.
-func NewReport(ctx context.Context, tell func(context.Context, End), key, kind string) *Report {
-	if tell == nil {
+// failure is an error, and the operation that has found it.
+type failure struct {
+	op  string
+	err error
+}
+
+// NewReport returns the report of a hold that was granted at start, or nil if
+// there is neither an observer nor a profile to report it to.
+func NewReport(
+	ctx context.Context, tell func(context.Context, End), profile *pprof.Profile, key, kind string, start time.Time,
+) *Report {
+	if tell == nil && profile == nil {
 		return nil
 	}
-	return &Report{notify: tell, ctx: context.WithoutCancel(ctx), end: End{Key: key, Kind: kind, Start: time.Now()}}
+	return &Report{notify: tell, profiled: newProfiled(profile), values: values{ctx}, key: key, kind: kind, start: start}
 }
 
-// Ended notes that the hold ends now. Only the first call has an effect.
-func (r *Report) Ended() {
+// Ended notes when the hold has ended. Only the first call has an effect.
+func (r *Report) Ended(at time.Time) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.end.End.IsZero() {
-		r.end.End = time.Now()
+	if r.end.IsZero() {
+		r.end = at
 	}
 }
 
@@ -66,12 +81,29 @@ func (r *Report) Set(op string, err error) (tell bool) {
 	if r.over {
 		return false
 	}
-	r.over, r.end.Op, r.end.Err = true, op, err
+	r.over = true
+	if err != nil {
+		r.failure = &failure{op, err}
+	}
 	return r.known
 }
 
 // Notify reports the end to the observer.
-func (r *Report) Notify() { r.notify(r.ctx, r.end) }
+func (r *Report) Notify() {
+	r.leave()
+	r.tell()
+}
+
+func (r *Report) tell() {
+	if r.notify == nil {
+		return
+	}
+	e := End{Key: r.key, Kind: r.kind, Start: r.start, End: r.end}
+	if r.failure != nil {
+		e.Op, e.Err = r.failure.op, r.failure.err
+	}
+	r.notify(&r.values, e)
+}
 
 // Announce notes that the grant was announced. If the hold has already ended,
 // it reports the end.
@@ -82,8 +114,11 @@ func (r *Report) Announce() {
 	r.mu.Lock()
 	r.known = true
 	over := r.over
+	if !over {
+		r.enter()
+	}
 	r.mu.Unlock()
 	if over {
-		r.notify(r.ctx, r.end)
+		r.tell()
 	}
 }

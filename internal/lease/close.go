@@ -64,10 +64,23 @@ func (m *Manager) giveAllBack(waits []script.Call, leases []*Lease) {
 	m.Retrier.SendLast(half, links)
 	for i, o := range links.SendUntil(end, lastReleases(leases)) {
 		if o.Err != nil || !script.IsOurs(o.Reply) {
-			m.Logger.Warn("relock: closed before a lock was released", "key", leases[i].key)
+			m.Logger.Warn("relock: closed before a lock was released", leases[i].about()...)
 		}
 	}
 }
+
+// sendLast sends the releases that the retrier has left, once more: their
+// callers have returned without the lock. It takes lastMoment at most.
+func (m *Manager) sendLast() {
+	end := time.Now().Add(lastMoment)
+	links := background.NewLinks(m.Driver, end)
+	defer links.Close()
+	m.Retrier.SendLast(end, links)
+}
+
+// lastMoment is what Close without WithReleaseOnClose has for a request. It
+// must end within 100 ms, also if Redis is stopped.
+const lastMoment = 40 * time.Millisecond
 
 // lastReleases returns the requests that release the leases with all their
 // levels.

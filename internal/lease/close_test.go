@@ -12,11 +12,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // TestClose is not parallel: it counts milliseconds and goroutines.
@@ -30,7 +30,7 @@ func TestClose(t *testing.T) {
 	nothing := func(*testing.T, *locktest.Closing) {}
 	pause := func(t *testing.T, b *locktest.Closing) { b.S.Pause(t) }
 	kill := func(t *testing.T, b *locktest.Closing) { b.S.Kill(t) }
-	borrow := func(t *testing.T, b *locktest.Closing) { b.Taken = locktest.Borrow(t, b.C, 3) }
+	occupy := func(t *testing.T, b *locktest.Closing) { locktest.Occupy(t, b.S, b.C, 3) }
 	for _, tt := range []struct {
 		name  string
 		setup func(*locktest.Closing, *testing.T)
@@ -39,7 +39,7 @@ func TestClose(t *testing.T) {
 	}{
 		{"idle server", own, nothing, true},
 		{"paused server", own, pause, false},
-		{"full pool in wait mode", few, borrow, false},
+		{"full pool in wait mode", few, occupy, false},
 		{"server gone", own, kill, true},
 		{"user's pool", users, nothing, true},
 		{"user's pool, paused server", users, pause, false},
@@ -54,7 +54,9 @@ func TestClose(t *testing.T) {
 			closeEndsAll(t, b, tt.spoil, tt.alive)
 
 			b.Unblock()
-			locktest.PutBack(b.C, b.Taken)
+			for _, conn := range b.Taken {
+				_ = conn.Close() // back to the pool
+			}
 			switch tt.name {
 			case "server gone":
 			case "paused server", "user's pool, paused server":
@@ -64,10 +66,12 @@ func TestClose(t *testing.T) {
 				inspector := b.S.Dial(t)
 				defer inspector.Close() //nolint:errcheck // nothing is pending
 				if b.Pool != nil {
-					conn := b.Pool.Get()
-					_, err := conn.Do("PING")
-					require.NoError(t, err, "the user's pool stays open")
-					require.NoError(t, conn.Close())
+					testkit.Eventually(t, testkit.Patience, func() bool { // after those that were killed
+						conn := b.Pool.Get()
+						defer conn.Close() //nolint:errcheck // its pool discards it
+						_, err := conn.Do("PING")
+						return err == nil
+					}, "the user's pool stays open")
 					require.NoError(t, b.Pool.Close())
 				}
 				locktest.EventuallyWithin(t, time.Second, func() bool { return len(testkit.Connections(t, inspector)) == 0 }, "connections stay")
@@ -103,8 +107,7 @@ func blockEngine(t *testing.T, b *locktest.Closing) {
 	h := locktest.Take(t, relock.NewRedisLock("renewed", b.C).Acquire)
 	blockDials(t, b)
 	stuck := b.Stuck.Load()
-	only := locktest.Engine(b.C).Driver.(driver.Node)
-	locktest.Engine(b.C).Watchdog().Worker(only).Link.Cut() // it may have dialled before
+	b.S.Do(t, "CLIENT", "KILL", "TYPE", "normal") // it may have dialled before
 	locktest.LeaseOf(h).RenewNow()
 	testkit.Eventually(t, testkit.Patience, func() bool { return b.Stuck.Load() > stuck }, "the watchdog does not dial")
 }
@@ -131,12 +134,13 @@ func closeEndsAll(t *testing.T, b *locktest.Closing, spoil func(*testing.T, *loc
 		}))
 	}
 	b.EndAtCleanup(t)
+	pool := locktest.PoolOf(c).Redis
 	testkit.Eventually(t, testkit.Patience, func() bool {
 		waiting := 0
 		for _, key := range []string{"held", "shared", "nested"} {
 			waiting += locktest.WaitingIn(c, locktest.KeyOf(c, key))
 		}
-		quiet := locktest.Engine(c).Driver.(*driver.Pool).Sending() == 0 // no connection is about to be put back
+		quiet := pool.ActiveCount() == pool.IdleCount() // no connection is about to be put back
 		return waiting == len(waits) && locktest.Calls(t, b.S, "zadd") >= 3 && locktest.Calls(t, b.S, "subscribe") == 1 && quiet
 	}, "nobody waits")
 	spoil(t, b)
@@ -237,8 +241,10 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	b.C = c
 	b.EndAtCleanup(t)
 	h := locktest.Take(t, relock.NewRedisLock("my key", c).Acquire)
-	ping := locktest.Engine(c).Retrier.Worker(locktest.Engine(c).Driver.(driver.Node)).Link.Pipeline(driver.BatchLimit{Own: time.Minute, Borrowed: time.Minute}, []driver.Request{{Cmd: "PING"}})
-	require.NoError(t, ping[0].Err)
+	first := locktest.Take(t, relock.NewRedisLock("first", c).Acquire)
+	locktest.LeaseOf(first).Release(time.Now()) // opens the connection for it
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return b.S.Do(t, "EXISTS", locktest.KeyOf(c, "first")) == int64(0) }, "released")
 	b.Blocks.Store(true)
 	locktest.LeaseOf(h).Release(time.Now())
 	testkit.Eventually(t, testkit.Patience, func() bool { return b.Stuck.Load() == 1 }, "is being sent")
@@ -283,7 +289,8 @@ func TestReleaseOnCloseOfARedLock(t *testing.T) {
 	t.Parallel()
 	b := locktest.NewRedBench(t, locktest.NewRedServers(t, 3), relock.WithReleaseOnClose())
 	h := locktest.Take(t, b.Lock(b.Clients).Acquire)
-	testkit.Eventually(t, testkit.Patience, func() bool { return len(locktest.MembersOf(h)) == 3 }, "all nodes grant it")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(locktest.Level(h).Members()) == 3 },
+		"all nodes grant it")
 	last := b.Clients[2]
 	var others []*lease.Hold // to one of them its Close comes first, but for one time in 21
 	for _, other := range takeMany(t, last, 20) {
@@ -300,4 +307,22 @@ func TestReleaseOnCloseOfARedLock(t *testing.T) {
 	goOn()
 	require.NoError(t, testkit.ResultWithin(t, closed, testkit.Patience))
 	require.Zero(t, b.HeldNodes())
+}
+
+// An acquire whose caller has left is released by Close as well, by default
+// too: its caller has returned without the lock.
+func TestCloseFreesAnAbandonedAcquire(t *testing.T) {
+	s := locktest.NewServerWithScripts(t)
+	p := faults.Start(t, s.Network, s.Address)
+	c, err := relock.NewClient(p.Network, p.Address, "")
+	require.NoError(t, err)
+	p.On(faults.Command("SET"), 1, faults.DropAnswer)
+	ctx, cancel := context.WithCancel(t.Context())
+	result := testkit.Async(t, func() error { return relock.NewRedisLock("abandoned", c).TryLock(ctx) })
+	held := func() bool { return s.Do(t, "EXISTS", "relock:{abandoned}") == int64(1) }
+	testkit.Eventually(t, testkit.Patience, held, "it is executed")
+	cancel()
+	require.ErrorIs(t, testkit.ResultWithin(t, result, testkit.Patience), context.Canceled)
+	require.NoError(t, c.Close())
+	require.False(t, held())
 }

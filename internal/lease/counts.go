@@ -22,15 +22,17 @@ func (c *Counts) renewed(err error) {
 	c.Renewals.Add(1)
 }
 
-// Holding returns how many leases the manager has, and when Redis granted the
-// oldest. That is zero if there is none.
+// Holding returns how many locks the manager has, and when Redis granted the
+// oldest. That is zero if there is none. A delivery of a task is no lock.
 func (m *Manager) Holding() (n int, oldest time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for l := range m.leases {
+	for _, l := range m.allLeases() {
+		if l.isDelivery() {
+			continue
+		}
+		n++
 		if at := l.granted(); oldest.IsZero() || at.Before(oldest) {
 			oldest = at
 		}
 	}
-	return len(m.leases), oldest
+	return n, oldest
 }

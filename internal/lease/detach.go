@@ -69,13 +69,13 @@ func (h *Hold) endDetached(next string, d time.Duration) (*lockspec.Detached, er
 	case h.ends.Err() != nil:
 		return nil, h.dropLost()
 	case !can || l.group != nil:
-		return nil, fmt.Errorf("%w: hold: a %s lock cannot be detached", errs.ErrInvalid, h.settings.KindName())
+		return nil, fmt.Errorf("%w: hold: a %s cannot be detached", errs.ErrInvalid, h.settings.Noun())
 	case len(l.levels.All) > 1:
 		return nil, fmt.Errorf("%w: hold: has %d levels, only a single one can be detached", errs.ErrInvalid, len(l.levels.All))
 	}
 	h.unlocked = true
 	l.drop(h)
-	h.end(errs.ErrDetached)
+	h.end(time.Now(), errs.ErrDetached)
 	l.levels.Live--
 	l.end(errs.ErrDetached)
 	keep := max(0, time.Until(l.keptUntil()))
@@ -121,10 +121,13 @@ func (h *Hold) sendDetached(ctx context.Context, d *lockspec.Detached) error {
 	l.ending, l.undo = &ending{successor: successor}, nil
 	l.mu.Unlock()
 	c.Retrier.Retry(l.cleanup(l.indeterminate.Merge(left)))
-	if o.Err == nil {
-		return errs.Gone(l.refused())
+	switch {
+	case o.Err != nil:
+		return errs.Both(errs.ErrUnconfirmed, o.Err)
+	case left.Exists(): // an earlier copy may have done it, and that hold has ended
+		return errs.Both(errs.ErrUnconfirmed, errs.ErrAnswerLost)
 	}
-	return errs.Both(errs.ErrUnconfirmed, o.Err)
+	return errs.Gone(l.refused())
 }
 
 // roundUp returns d in whole milliseconds.

@@ -15,9 +15,9 @@
 // # Validity and loss
 //
 // A lease is valid until the sending of the request that set its expiry, plus
-// its length, less the [Drift] of 1 % and 2 ms. An answered renewal, re-entry
-// or Extend moves that forward, never back. A lease that the server refused has
-// 200 ms left at most, in which the reason is read (notice.go).
+// its length, less the [lockspec.Drift] of 1 % and 2 ms. An answered renewal,
+// re-entry or Extend moves that forward, never back. A lease that the server
+// refused has 200 ms left at most, in which the reason is read (notice.go).
 //
 // A lease ends once, by Unlock or by loss. A timer declares the loss without
 // asking anybody; so do Err, ValidUntil and every operation, by the clock
@@ -34,6 +34,9 @@
 // maximum that is 100 leases old is logged (forgotten.go). An error is retried
 // within min(length/10, 500 ms). Leases that wait for replicas have a worker
 // for each number and timeout, so that none waits for the replicas of others.
+//
+// When another master has replaced one, each lease asks it whether the hold is
+// there, also one that is not renewed (recheck.go).
 //
 // # Grants by message
 //
@@ -92,8 +95,8 @@
 // it. Later changes have higher numbers, so it may come at any time. A level
 // that asks for more than the hold has is refused before anything is sent.
 //
-// Owners that have a lease of one lock are linked, so that a waiter of the same
-// client can name one of them (holders.go).
+// The leases of one key are linked, so that a waiter of the client can name one
+// of them (holders.go).
 //
 // # Groups
 //

@@ -20,15 +20,19 @@ func (r *renewal) reportOld(now time.Time) {
 	if l.memberOf != nil {
 		of, warned = l.memberOf.lease, &l.memberOf.old
 	}
-	if !of.isUnlimited() {
+	forgotten := of.unlimited()
+	if forgotten == nil {
 		return // a later level may be
 	}
 	r.old = true
 	if warned != nil && warned.Swap(true) {
 		return
 	}
-	l.client.Logger.Warn("relock: lock held for very long without WithMaxHold, an Unlock may be missing",
-		"key", of.key, "held", age.Round(time.Second))
+	what := of.about("held", age.Round(time.Second))
+	if at := forgotten.report.AcquiredAt(); at != "" {
+		what = append(what, "acquired", at)
+	}
+	l.client.Logger.Warn("relock: lock held for very long without WithMaxHold, an Unlock may be missing", what...)
 }
 
 // age returns how long ago Redis granted the lease.
@@ -38,14 +42,14 @@ func (l *Lease) age(now time.Time) time.Duration {
 	return now.Sub(l.granted())
 }
 
-// isUnlimited reports whether a live level has no maximum hold.
-func (l *Lease) isUnlimited() bool {
+// unlimited returns the oldest live level without a maximum hold, or nil.
+func (l *Lease) unlimited() *Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range l.levels.All {
 		if h.maxHold == nil && h.ends.Err() == nil {
-			return true
+			return h
 		}
 	}
-	return false
+	return nil
 }

@@ -61,7 +61,7 @@ func (m *Manager) Grant(ctx context.Context, g *Grant) (*Hold, error) {
 // hold has already ended, and then releases the key.
 func (l *Lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*Hold, error) {
 	if err := l.client.adopt(l); err != nil {
-		l.client.Logger.Warn("relock: closed before a lock was released", "key", l.key)
+		l.client.Logger.Warn("relock: closed before a lock was released", l.about()...)
 		return nil, err
 	}
 	l.mu.Lock()
@@ -72,6 +72,9 @@ func (l *Lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*H
 	now := time.Now()
 	if l.client.monitor.suspendedSince(l.requested(sent), now) {
 		l.lose(errs.Suspended)
+	}
+	if l.client.isBeforeSwitch(l.requested(sent)) {
+		l.recheck.Store(true)
 	}
 	h, err := l.pushAt(ctx, sent, now, s)
 	return h, tooLate(err)

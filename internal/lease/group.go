@@ -87,6 +87,21 @@ func (b *Group) Add(ctx context.Context, n int, m *Manager, g *Grant) error {
 	return errs.ErrNotHeld
 }
 
+// node returns the number of the node that has the lease of a member, and
+// reports whether there is one: not for a MultiLock, nor for a member that has
+// not joined.
+func (b *Group) node(l *Lease) (n int, ok bool) {
+	if b == nil || b.keys != nil {
+		return 0, false
+	}
+	for _, one := range b.joined() {
+		if one.hold.lease == l {
+			return one.n, true
+		}
+	}
+	return 0, false
+}
+
 // SetFence sets the token of the hold. It is called before Grant.
 func (b *Group) SetFence(token int64) { b.lease.tokens.Fence = token }
 
@@ -183,7 +198,7 @@ func (b *Group) lost(l *Lease, why error) {
 	goesOn := b.open && b.lease.over == nil
 	b.lease.mu.Unlock()
 	if goesOn {
-		l.client.Logger.Warn("relock: a member of a hold was lost", "key", l.key, "reason", why.Error())
+		l.client.Logger.Warn("relock: a member of a hold was lost", l.about("reason", why.Error())...)
 	}
 }
 
@@ -199,7 +214,7 @@ func (b *Group) lose(why error) {
 		l.lose(why)
 	}
 	if why != errs.ErrClosed { //nolint:errorlint // our own sentinel
-		b.lease.client.Logger.Warn("relock: lock lost", "key", b.lease.key, "reason", why.Error())
+		b.lease.client.Logger.Warn("relock: lock lost", b.lease.about("reason", why.Error())...)
 	}
 }
 

@@ -87,7 +87,14 @@ func (h *Hold) CancelWith(cancel context.CancelCauseFunc) {
 }
 
 // StopRenewing lets the lease end by itself, unless it is released before.
-func (h *Hold) StopRenewing() { h.lease.renewer().Remove(&h.lease.job) }
+func (h *Hold) StopRenewing() {
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
+	if h.watched && h.ends.Err() == nil {
+		h.watched = false
+		h.lease.unwatch(h.settings.Lease)
+	}
+}
 
 // Err returns why the hold has ended, or nil. It decides by the clock, not by
 // whether a timer has fired.
@@ -124,12 +131,13 @@ func (h *Hold) ValidUntil() time.Time {
 	return h.lease.validUntil
 }
 
-// end marks the hold as ended and cancels its contexts; Lease.mu must be held.
-func (h *Hold) end(why error) {
+// end marks the hold as ended at this time, and cancels its contexts; Lease.mu
+// must be held.
+func (h *Hold) end(at time.Time, why error) {
 	if h.ends.Err() != nil {
 		return
 	}
-	h.report.Ended()
+	h.report.Ended(at)
 	h.ends.End(why)
 	if h.settings.Kind.Writes {
 		h.lease.writes--

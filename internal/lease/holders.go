@@ -2,95 +2,139 @@ package lease
 
 import (
 	"errors"
-	"fmt"
+	"hash/maphash"
+	"time"
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// A goroutine that waits for a lock of the same client, under another owner,
-// often waits for itself: for work that another goroutine of its process
-// started, or for its own outer call. Nothing but the error and the log can say
-// so. This file finds the holder for them, in memory.
+// A call that waits for a lock that its client holds often waits for itself:
+// for work that another goroutine of its process started, or for its own outer
+// call. Only the error and the log can report that. This file finds the hold
+// for them, in memory.
 
-// addHolder notes that the owner has a lease. The owner stays until dropHolder.
-func (m *Manager) addHolder(o *Owner, l *Lease) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	o.users++
-	o.holding = l
-	at := o.key.anyOwner()
-	if o.next = m.holders[at]; o.next != nil {
-		o.next.prev = o
+// place returns where the leases of a key are linked: its hash, which takes
+// less memory than the key. Two keys may have one place.
+func (m *Manager) place(redisKey string) uint64 { return maphash.String(m.seed, redisKey) }
+
+// link adds a lease to those of its key, as the newest; mu must be held.
+func (m *Manager) link(l *Lease) {
+	at := m.place(l.protocol.LockKey())
+	if l.next = m.leases[at]; l.next != nil {
+		l.next.prev = l
 	}
-	m.holders[at] = o
+	m.leases[at] = l
 }
 
-// dropHolder undoes addHolder.
-func (m *Manager) dropHolder(o *Owner) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	at := o.key.anyOwner()
+// unlink undoes link. It does nothing for a lease that is not there, such as
+// that of a group; mu must be held.
+func (m *Manager) unlink(l *Lease) {
+	if !m.isLinked(l) {
+		return
+	}
+	at := m.place(l.protocol.LockKey())
 	switch {
-	case o.prev != nil:
-		o.prev.next = o.next
-	case o.next != nil:
-		m.holders[at] = o.next
+	case l.prev != nil:
+		l.prev.next = l.next
+	case l.next != nil:
+		m.leases[at] = l.next
 	default:
-		delete(m.holders, at)
+		delete(m.leases, at)
 	}
-	if o.next != nil {
-		o.next.prev = o.prev
+	if l.next != nil {
+		l.next.prev = l.prev
 	}
-	o.holding, o.next, o.prev = nil, nil, nil
-	m.exitLocked(o)
+	l.next, l.prev = nil, nil
+	delete(m.awaited, l)
 }
 
-// anyOwner returns the key without the ID of an owner.
-func (k OwnerKey) anyOwner() OwnerKey {
-	k.ID = ""
-	return k
+// isLinked reports whether link was not undone; mu must be held.
+func (m *Manager) isLinked(l *Lease) bool {
+	return l.prev != nil || l.protocol != nil && m.leases[m.place(l.protocol.LockKey())] == l
 }
 
-// otherHolder returns the name of another owner that holds the lock, or "".
-func (o *Owner) otherHolder() string {
-	m := o.client
+// firstAwaited reports whether a lease was not awaited before, and has not
+// ended.
+func (m *Manager) firstAwaited(l *Lease) bool {
 	m.mu.Lock()
-	other := m.holders[o.key.anyOwner()]
-	if other == o {
-		other = o.next
+	defer m.mu.Unlock()
+	if _, known := m.awaited[l]; known || !m.isLinked(l) {
+		return false
 	}
-	var held *Lease
-	if other != nil {
-		held = other.holding
+	m.awaited[l] = struct{}{}
+	return true
+}
+
+// leasesOf returns the leases of the lock with this key in Redis, the newest
+// first.
+func (m *Manager) leasesOf(redisKey string) (all []*Lease) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for l := m.leases[m.place(redisKey)]; l != nil; l = l.next {
+		if l.protocol.LockKey() == redisKey {
+			all = append(all, l)
+		}
 	}
-	m.mu.Unlock()
-	if held == nil || held.ends().IsZero() {
-		return ""
+	return all
+}
+
+// Waiting is a call that waits for a lock of this client.
+type Waiting struct {
+	Key   string
+	Owner *Owner    // nil for a lock without owners
+	Since time.Time // when it began to wait; zero if it has not
+	Kind  *lockspec.Kind
+}
+
+// heldFor returns a lease that the client has held since before the call began
+// to wait, under another owner than the call's. It returns nil if there is
+// none. A lock that goes from hand to hand in this process has none. Nor has a
+// semaphore, of which a client usually holds several permits.
+func (m *Manager) heldFor(w Waiting) *Lease {
+	if w.Kind.Family == lockspec.SemaphoreFamily {
+		return nil
 	}
-	return lockspec.OwnerName(other.key.ID)
+	for _, l := range m.leasesOf(m.RedisKey(w.Key)) {
+		if (l.owner == nil || l.owner != w.Owner) && l.granted().Before(w.Since) && !l.ends().IsZero() {
+			return l
+		}
+	}
+	return nil
 }
 
 // Explain adds to the error of a call that has waited that its own client has
-// the lock, under another owner.
-func (o *Owner) Explain(err error) error {
+// the lock.
+func (m *Manager) Explain(err error, w Waiting) error {
 	if !errors.Is(err, errs.ErrLockAcquiredByOthers) {
 		return err
 	}
-	if other := o.otherHolder(); other != "" {
-		return fmt.Errorf("%w (this client holds it as %q; see ContextWithOwner)", err, other)
+	l := m.heldFor(w)
+	switch {
+	case l == nil:
+		return err
+	case l.owner != nil:
+		return errs.HeldAs(err, lockspec.OwnerName(l.owner.key.ID))
+	case w.Kind.Nests:
+		return errs.HeldSince(err, l.granted(), errs.ContextOfHold)
 	}
-	return err
+	return errs.HeldSince(err, l.granted(), "a ReentrantLock")
 }
 
-// WarnOfOwnClient logs that a call of the owner waits for a lock that its own
-// client has, under another owner.
-func (o *Owner) WarnOfOwnClient() {
-	m := o.client
-	m.Tasks.Start(func() {
-		if other := o.otherHolder(); other != "" && m.Life.Err() == nil {
-			m.Logger.Warn("relock: waiting for a lock that this client holds under another owner",
-				"key", o.key.Lock, "holder", other, "waiter", lockspec.OwnerName(o.key.ID))
-		}
-	})
+// WarnOfOwnClient logs that a call waits for a lock that its own client has,
+// once for each hold. It reports whether the client has it.
+func (m *Manager) WarnOfOwnClient(w Waiting) bool {
+	l := m.heldFor(w)
+	if l == nil {
+		return false
+	}
+	if !m.firstAwaited(l) || m.Life.Err() != nil {
+		return true
+	}
+	attributes := l.about("since", errs.Ago(l.granted()))
+	if l.owner != nil && w.Owner != nil {
+		attributes = append(attributes, "holder", lockspec.OwnerName(l.owner.key.ID), "waiter", lockspec.OwnerName(w.Owner.key.ID))
+	}
+	m.Logger.Warn("relock: waiting for a lock that this client holds, perhaps for itself", attributes...)
+	return true
 }

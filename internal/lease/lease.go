@@ -3,6 +3,7 @@ package lease
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
@@ -38,6 +39,8 @@ type Lease struct {
 	group    *Group         // set for the lease of a group's hold; else nil
 	memberOf *Group         // set for a member of a group; else nil
 
+	next, prev *Lease // of the same key; guarded by Manager.mu
+
 	mu         sync.Mutex // guards the fields below; taken before Manager.mu, never after
 	validUntil time.Time
 	over       error // why the lease ended; nil while it is live
@@ -48,6 +51,7 @@ type Lease struct {
 	watchers int32
 	due      int32         // index in the expiry timers, guarded by their mutex; -1 if not there
 	writes   int32         // how many live levels of a read/write lock write
+	recheck  atomic.Bool   // masters have changed: the lease has to ask whether it is there
 	fair     bool          // the lock is fair; never changed
 	suspect  bool          // the server has refused the lease; the reason is being requested
 	passes   int16         // how often it was handed off since Redis granted it

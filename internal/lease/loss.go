@@ -32,13 +32,14 @@ func (l *Lease) loseLocked(why error) (follow func()) {
 		l.memberOf.why.Store(&why)
 	}
 	var seen []*holds.Report
+	now := time.Now()
 	for _, h := range l.levels.All {
 		if h.ends.Err() == nil && h.report != nil {
 			seen = append(seen, h.report)
 		}
-		h.end(why)
+		h.end(now, why)
 	}
-	if l.group == nil && l.levels.Live > 0 && why != errs.ErrClosed { //nolint:errorlint // our own sentinel
+	if l.group == nil && !l.isDelivery() && l.levels.Live > 0 && why != errs.ErrClosed { //nolint:errorlint // our own sentinel
 		l.client.Counts.Losses.Add(1)
 	}
 	l.levels.Live = 0
@@ -64,9 +65,11 @@ func (l *Lease) loseLocked(why error) (follow func()) {
 			return
 		}
 		// First, because a log handler may take long.
-		l.client.Retrier.Retry(l.cleanup(doubts))
+		job := l.cleanup(doubts)
+		job.Quiet = true // the loss is logged
+		l.client.Retrier.Retry(job)
 		if l.memberOf == nil {
-			l.client.Logger.Warn("relock: lock lost", "key", l.key, "reason", why.Error())
+			l.client.Logger.Warn("relock: lock lost", l.about("reason", why.Error())...)
 		}
 	}
 }

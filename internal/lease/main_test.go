@@ -19,9 +19,9 @@ import (
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(locktest.Run(m)) }
@@ -74,7 +74,7 @@ func fixed(d time.Duration) setting { return func(s *lockspec.Spec) { s.Lease, s
 func watched(d time.Duration) setting { return func(s *lockspec.Spec) { s.Lease, s.Watched = d, true } }
 
 // try acquires a lock, for the owner "me" if its kind has owners.
-func (e *engine) try(ctx context.Context, kind *lockspec.Kind, key string, set ...setting) (*lease.Hold, error) {
+func (e *engine) try(ctx context.Context, kind *lockspec.Kind, key string, set ...setting) (h *lease.Hold, err error) {
 	var p lockspec.Problems
 	t := &acquire.Target{Settings: lockspec.Resolve(lockspec.Options{}, lockspec.Options{}, kind, &p)}
 	t.Use(e.Manager, key)
@@ -84,14 +84,16 @@ func (e *engine) try(ctx context.Context, kind *lockspec.Kind, key string, set .
 	}
 	switch kind {
 	case lockspec.Reentrant:
-		return acquire.NewReentrant(t).Take(ctx, false, false)
+		h, _, err = acquire.NewReentrant(t).Take(ctx, false, false)
 	case lockspec.Write:
-		return acquire.NewReadWrite(t).Take(ctx, false, false)
+		h, _, err = acquire.NewReadWrite(t).Take(ctx, false, false)
 	case lockspec.Multi:
-		return acquire.NewMulti(t, []string{key + "1", key + "2"}).Take(ctx, false, false)
+		h, _, err = acquire.NewMulti(t, []string{key + "1", key + "2"}).Take(ctx, false, false)
+	default:
+		l := acquire.NewPlain(t)
+		h, _, err = l.Take(ctx, false, false)
 	}
-	l := acquire.NewPlain(t)
-	return l.Take(ctx, false, false)
+	return h, err
 }
 
 func (e *engine) take(t testing.TB, kind *lockspec.Kind, key string, set ...setting) *lease.Hold {
@@ -197,6 +199,18 @@ func (d *instant) calls(s *script.Script) (n int) {
 		}
 	}
 	return n
+}
+
+// last returns the last call of a script.
+func (d *instant) last(s *script.Script) (last driver.Request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.sent {
+		if isCall(r, s) {
+			last = r
+		}
+	}
+	return last
 }
 
 // instantLink is a worker's connection, on which answers come in order.

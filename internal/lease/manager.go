@@ -2,7 +2,9 @@ package lease
 
 import (
 	"context"
+	"hash/maphash"
 	"log/slog"
+	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/outage"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/suspend"
 	"github.com/relock-go/relock/internal/tasks"
@@ -30,6 +33,8 @@ type Manager struct {
 	monitor  *suspendMonitor
 	Tasks    *tasks.Group
 	Counts   Counts
+	Outages  *outage.Log
+	Suspect  Suspect  // of package queue
 	Reading  sync.Map // what calls read for the texts of their errors, by key; see package acquire
 
 	// OneByOne is set once the server has refused a request for keys of several
@@ -39,16 +44,21 @@ type Manager struct {
 	Life context.Context // cancelled by Close
 	end  context.CancelFunc
 
+	switched atomic.Int64 // when masters have changed last, counted from the start
+
 	mu     sync.Mutex
 	closed bool
-	leases map[*Lease]struct{}
+	leases map[uint64]*Lease // the newest one of each place, linked with the others
+	seed   maphash.Seed      // of the places
 	owners map[OwnerKey]*Owner
-	// holders has the newest owner that has a lease, by lock: a key without ID.
-	holders map[OwnerKey]*Owner
+	// awaited has the leases of which it was logged that a call waits for them.
+	awaited map[*Lease]struct{}
 
 	replicators map[driver.Ack]*background.Fleet // the watchdogs of locks that wait for replicas
 
 	reasonLimit time.Duration // see noticeLimit
+
+	renewalWarnings warnings
 }
 
 // Config is what a manager needs from its client.
@@ -63,11 +73,17 @@ type Config struct {
 	Hooks          Hooks
 }
 
-// Hooks are the functions of the observer that the manager calls. Each may be
-// nil.
+// Hooks are the functions of the observer that the manager calls, and the
+// profile that it puts holds into. Each may be nil.
 type Hooks struct {
 	HoldDone  func(context.Context, holds.End)
 	RenewDone func(context.Context, holds.End)
+	Profile   *pprof.Profile
+}
+
+// report returns the report of a hold that was granted at start.
+func (h *Hooks) report(ctx context.Context, key, kind string, start time.Time) *holds.Report {
+	return holds.NewReport(ctx, h.HoldDone, h.Profile, key, kind, start)
 }
 
 // New returns the engine of one client. Its goroutines start with the first
@@ -75,7 +91,7 @@ type Hooks struct {
 func New(c Config) *Manager {
 	m := &Manager{
 		Config: c, Tasks: &tasks.Group{},
-		leases: map[*Lease]struct{}{}, owners: map[OwnerKey]*Owner{}, holders: map[OwnerKey]*Owner{}, expiry: newExpiryTimers(),
+		leases: map[uint64]*Lease{}, seed: maphash.MakeSeed(), owners: map[OwnerKey]*Owner{}, awaited: map[*Lease]struct{}{}, expiry: newExpiryTimers(),
 		replicators: map[driver.Ack]*background.Fleet{}, reasonLimit: noticeLimit,
 	}
 	m.Life, m.end = context.WithCancel(context.Background())
@@ -84,10 +100,18 @@ func New(c Config) *Manager {
 	m.Retrier = background.NewRetrier(background.NewFleet(m.Life, c.Driver, m.Tasks), c.Logger, c.DialTimeout)
 	m.Queue = waitqueue.New(waitqueue.Host{
 		Identity: c.Identity, Prefix: c.Prefix, Driver: c.Driver, Tasks: m.Tasks, Life: m.Life, Logger: c.Logger,
-		Retrier: m.Retrier, Ask: m.Ask, Forced: m.forced,
+		Retrier: m.Retrier, Ask: m.Ask, Forced: m.Forced,
 	})
 	m.monitor = newSuspendMonitor(m, suspend.WithSleep, suspend.Split)
+	m.Outages = outage.New(c.Logger, m.startUnlessClosed)
 	return m
+}
+
+// startUnlessClosed runs f on a goroutine of the client, until Close begins.
+func (m *Manager) startUnlessClosed(f func()) {
+	if m.Life.Err() == nil {
+		m.Tasks.Start(f)
+	}
 }
 
 // Eval runs a script of a lock. It may send the script twice, which all of
@@ -105,7 +129,7 @@ func (m *Manager) adopt(l *Lease) error {
 	m.mu.Lock()
 	closed := m.closed
 	if !closed {
-		m.leases[l] = struct{}{}
+		m.link(l)
 	}
 	m.mu.Unlock()
 	if closed {
@@ -118,7 +142,7 @@ func (m *Manager) adopt(l *Lease) error {
 func (m *Manager) forget(l *Lease) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.leases, l)
+	m.unlink(l)
 }
 
 // Close ends all waits and holds. It stops the goroutines of the manager, and
@@ -136,6 +160,8 @@ func (m *Manager) Close() error {
 	held := endHolds(leases)
 	if m.ReleaseOnClose {
 		m.giveAllBack(waits, held)
+	} else {
+		m.sendLast()
 	}
 	m.expiry.close()
 	m.watchdog.Close()
@@ -155,13 +181,15 @@ func (m *Manager) Close() error {
 	return err
 }
 
-// NodesChanged is called when the servers have changed. The nodes that have
-// gone are not to be used any more.
+// NodesChanged is called when masters have changed. The nodes that have gone
+// are not to be used any more. A new master may lack what the old one has
+// answered, and one that was replaced for a while has lost it.
 func (m *Manager) NodesChanged(gone []driver.Node) {
 	for _, f := range append(m.allReplicators(), m.watchdog, m.Retrier.Fleet) {
 		f.Retire(gone)
 	}
 	m.Retrier.Hasten() // waiters wait for the releases
+	m.recheckAll()
 	m.Queue.NodesChanged(gone)
 }
 

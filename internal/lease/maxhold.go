@@ -29,7 +29,7 @@ func (h *Hold) expire() {
 		follow()
 		return
 	}
-	h.end(why)
+	h.end(time.Now(), why)
 	l.levels.Live--
 	l.mu.Unlock()
 	h.report.Done("hold", why)

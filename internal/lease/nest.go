@@ -28,5 +28,6 @@ func (h *Hold) Nest(ctx context.Context, s *lockspec.Spec) (*Hold, error) {
 	case over != nil:
 		return nil, errs.OfLevel(over)
 	}
-	return l.add(ctx, time.Now(), s), nil
+	now := time.Now()
+	return l.add(ctx, now, now, s), nil
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// forced handles the message that a hold was ended. The message is only a hint
+// Forced handles the message that a hold was ended. The message is only a hint
 // to read the notice.
-func (m *Manager) forced(ended, redisKey string) {
-	for _, l := range m.allLeases() {
-		if at, _ := l.stored(); at == redisKey && l.isNamed(ended) {
+func (m *Manager) Forced(ended, redisKey string) {
+	for _, l := range m.leasesOf(redisKey) {
+		if l.isNamed(ended) {
 			m.Tasks.Start(func() {
 				if err := l.notice(); err != nil {
 					l.lose(err)

@@ -3,19 +3,23 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // Each call that begins has one end, and each hold has one, also after
@@ -100,10 +104,39 @@ func TestObserverOfLosses(t *testing.T) {
 	}
 }
 
+// A loss is reported when the lease ends, and Unlock reports nothing more.
+func TestObserverOfALossBeforeItsUnlock(t *testing.T) {
+	const length = 3 * time.Second
+	kinds := map[string]*lockspec.Kind{
+		"plain": lockspec.Plain, "reentrant": lockspec.Reentrant, "write": lockspec.Write, "multi": lockspec.Multi,
+	}
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
+				ends := make(chan holds.End, 3)
+				e := newEngine(t, io.Discard, lease.Hooks{HoldDone: func(_ context.Context, end holds.End) { ends <- end }})
+				h := e.take(t, kind, "k", fixed(length))
+				h.Announce()
+				synctest.Wait()
+				require.Empty(t, ends)
+				time.Sleep(length)
+				synctest.Wait()
+				require.Len(t, ends, 1, "at the end of the lease")
+				end := <-ends
+				require.Equal(t, name, end.Kind)
+				require.Equal(t, "hold", end.Op)
+				require.ErrorIs(t, end.Err, relock.ErrLockLost)
+				require.Error(t, h.Unlock())
+				require.Empty(t, ends)
+			})
+		})
+	}
+}
+
 // members are the holds whose leases the engine renews.
 func members(kind string, h relock.Hold) []*lease.Hold {
 	if kind == "multi" {
-		return locktest.MembersOf(h)
+		return locktest.Level(h).Members()
 	}
 	return []*lease.Hold{locktest.Level(h)}
 }
@@ -144,7 +177,7 @@ func TestObserverOfSlowUnlock(t *testing.T) {
 func TestObserverOfUnlockBeforeItIsTold(t *testing.T) {
 	t.Parallel()
 	w := locktest.NewWitness(t)
-	var l *relock.ReentrantLock
+	var l locktest.AnyLock
 	other := make(chan error, 1)
 	eager := relock.Observer{LockDone: func(ctx context.Context, e relock.LockDone) {
 		if ctx.Value(locktest.MarkKey{}) != nil {

@@ -21,11 +21,6 @@ type Owner struct {
 	users  int    // calls under way, and one for the lease; guarded by Manager.mu
 	lease  *Lease // until its last level is unlocked; guarded by turn
 
-	// Guarded by Manager.mu. The owners that have a lease of one lock are
-	// linked.
-	holding    *Lease
-	next, prev *Owner
-
 	mu    sync.Mutex
 	waits map[*waitqueue.Call]struct{} // waiting calls of the owner
 }
@@ -107,7 +102,7 @@ func (o *Owner) begin(w *waitqueue.Call, l *Lease, sent time.Time) (*Hold, error
 	h, err := l.begin(w.Caller, sent, w.Settings)
 	if err == nil {
 		o.lease = l
-		l.client.addHolder(o, l) // until the last level is removed
+		l.client.Enter(o.key) // until the last level is removed
 		o.wakeOthers(w)
 	}
 	return h, err

@@ -36,7 +36,7 @@ func (l *Lease) pass(from *Hold, now time.Time) (left *waitqueue.Entry, ok bool)
 func (l *Lease) handTo(next *waitqueue.Waiter, now time.Time) *Hold {
 	l.passes++
 	l.tokens.Next()
-	h := l.add(next.Call.Caller, now, next.Call.Settings)
+	h := l.add(next.Call.Caller, now, now, next.Call.Settings)
 	next.Pass(h)
 	return h
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
@@ -25,7 +24,7 @@ func (l *Lease) pushAt(ctx context.Context, sent, now time.Time, s *lockspec.Spe
 		defer l.mu.Unlock()
 		return nil, l.over
 	}
-	h := l.add(ctx, sent, s)
+	h := l.add(ctx, sent, now, s)
 	claiming := l.claiming() != nil
 	l.mu.Unlock()
 	switch {
@@ -34,6 +33,7 @@ func (l *Lease) pushAt(ctx context.Context, sent, now time.Time, s *lockspec.Spe
 	case s.Watched:
 		l.renewer().Add(&l.job, l.renewAt(sent))
 	}
+	l.recheckNow() // after Add, which may have made it due later
 	return h.given(sent, now)
 }
 
@@ -77,12 +77,15 @@ func (l *Lease) unused() {
 }
 
 // add is push with mu held. It does not schedule the renewal.
-func (l *Lease) add(ctx context.Context, sent time.Time, s *lockspec.Spec) *Hold {
+func (l *Lease) add(ctx context.Context, sent, granted time.Time, s *lockspec.Spec) *Hold {
 	h := &l.first
 	if h.lease != nil { // it was granted before
 		h = &Hold{}
 	}
-	*h = Hold{lease: l, values: ctx, settings: s, watched: s.Watched, fence: l.tokens.Fence, report: holds.NewReport(ctx, l.client.Hooks.HoldDone, l.key, s.KindName())}
+	*h = Hold{
+		lease: l, values: ctx, settings: s, watched: s.Watched, fence: l.tokens.Fence,
+		report: l.client.Hooks.report(ctx, l.key, s.KindName(), granted),
+	}
 	l.levels.Push(h)
 	if s.Kind.Writes {
 		l.writes++

@@ -74,7 +74,7 @@ func (l *Lease) allows(s *lockspec.Spec) error {
 		return errs.ErrKeyConflict
 	case s.Fencing && l.tokens.Fence == 0:
 		return fmt.Errorf("%w: WithFencing: held without a token, requested with one", errs.ErrInvalid)
-	case s.Replicas > had:
+	case int(s.Replicas) > had:
 		return fmt.Errorf("%w: WithReplicas: held with %d, requested with %d", errs.ErrInvalid, had, s.Replicas)
 	}
 	return nil

@@ -71,8 +71,8 @@ func (l *Lease) releaseJob(levels int, release func(time.Time) script.Call) *bac
 
 // judge returns the result of a release. The release of the last level may find
 // nothing because an earlier copy of it did the work. That is success as long
-// as the lease cannot have expired. Any other release that finds nothing has
-// lost the hold.
+// as the lease cannot have expired. After that nobody knows. Any other release
+// that finds nothing has lost the hold.
 func (l *Lease) judge(o driver.Result, levels int, first bool) error {
 	if script.IsOurs(o.Reply) {
 		return nil
@@ -83,8 +83,11 @@ func (l *Lease) judge(o driver.Result, levels int, first bool) error {
 	// Foreign too: the lock may be reserved for the next waiter, and a
 	// reservation is of another type.
 	nothing := o.Reply == int64(script.Other) || o.Reply == int64(script.Foreign)
-	if levels == 0 && !first && inTime && nothing {
-		return nil
+	if levels == 0 && !first && nothing {
+		if inTime {
+			return nil
+		}
+		return errs.Both(errs.ErrUnconfirmed, errs.ErrAnswerLost)
 	}
 	return errs.Gone(l.refused()) // and with it the remaining levels, if any
 }

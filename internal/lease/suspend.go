@@ -98,8 +98,10 @@ func (m *Manager) allLeases() []*Lease {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := make([]*Lease, 0, len(m.leases))
-	for l := range m.leases {
-		all = append(all, l)
+	for _, l := range m.leases {
+		for ; l != nil; l = l.next {
+			all = append(all, l)
+		}
 	}
 	return all
 }

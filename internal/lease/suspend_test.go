@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"io"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,28 +11,33 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/suspend"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
+
+// noLoss is how long a machine may be suspended without a loss.
+const noLoss = 250 * time.Millisecond
 
 // A machine that was suspended has lost its holds, though its clock says that
 // the leases are young. The locks are released.
 func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
 	eachTimed(t, ownKinds, func(t *testing.T, e *engine, kind *lockspec.Kind) {
 		asked, other := e.take(t, kind, "asked"), e.take(t, kind, "other", fixed(time.Hour))
-		e.suspend(suspend.Most)
+		e.suspend(noLoss)
 		require.NoError(t, asked.Err())
 		time.Sleep(2 * suspend.Pause)
 		require.NoError(t, other.Context().Err(), "that was no suspend")
 
-		e.suspend(suspend.Most + time.Millisecond)
+		e.suspend(noLoss + time.Millisecond)
 		require.ErrorIs(t, asked.Err(), errs.ErrLockLost)
 		require.ErrorIs(t, context.Cause(other.Context()), errs.ErrLockLost)
 		require.ErrorIs(t, asked.Unlock(), errs.ErrLockLost)
@@ -62,7 +68,7 @@ func takeQuorum(t *testing.T) (suspend func(time.Duration), take func() *lease.H
 	target.Use(managers[0], "k")
 	l := acquire.NewQuorum(target, managers, func(_ int, err error) error { return err })
 	return suspend, func() *lease.Hold {
-		h, err := l.Take(t.Context(), false, false)
+		h, _, err := l.Take(t.Context(), false, false)
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Len(t, h.Members(), 5, "all nodes grant it: a later grant checks too")
@@ -202,4 +208,23 @@ func TestGrantAfterASuspend(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The loss of a hold names the suspended machine, for all keys of a MultiLock
+// too.
+func TestSuspendSaysSo(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewTestClient(t, redistest.Shared(t))
+	var suspended atomic.Int64
+	asleep := func() time.Duration { return time.Duration(suspended.Load()) }
+	locktest.Engine(c).SetClocks(asleep, func(time.Time) (wall, awake time.Duration) { return asleep(), 0 })
+	one := locktest.Take(t, relock.NewRedisLock("one", c).Acquire)
+	several := locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, c).Acquire)
+	suspended.Add(int64(time.Minute))
+	for _, h := range []relock.Hold{one, several} {
+		require.ErrorIs(t, h.Err(), relock.ErrLockLost)
+		require.ErrorContains(t, h.Err(), ": lock lost (machine was suspended)")
+		require.ErrorContains(t, h.Unlock(t.Context()), ": lock lost (machine was suspended)")
+	}
+	require.EqualValues(t, 3, c.Stats().Losses)
 }

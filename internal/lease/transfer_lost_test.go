@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // takeToTransfer returns a hold of a reentrant lock, which the first of two
@@ -47,7 +47,7 @@ func TestTransferToACallThatLeaves(t *testing.T) {
 			for n := range more {
 				others = append(others, q.WaitLocally(t.Context(), n+1))
 			}
-			const late = 2 * time.Second
+			const late = time.Second // less than a transfer waits for its answer
 			proxy.On(locktest.TransferOnly, 1, faults.Delay(late))
 			locktest.NeverStale(h)
 			unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
@@ -55,7 +55,7 @@ func TestTransferToACallThatLeaves(t *testing.T) {
 			watch := testkit.NewStopwatch(t)
 			cancel()
 			locktest.RequireIs(t, w.End(), context.Canceled, relock.ErrLockAcquiredByOthers)
-			watch.Within(late/4, "it waits for the transfer")
+			watch.Within(late/2, "it waits for the transfer")
 			require.NoError(t, testkit.ResultWithin(t, unlocked, testkit.Patience))
 			for _, other := range others {
 				q.Unlock(other.Granted())

@@ -8,12 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/acquire"
-	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // The last Unlock gives the lock to the next call of the client by one request,
@@ -89,20 +88,4 @@ func TestWaitersOfOneOwner(t *testing.T) {
 	require.Equal(t, 2, locktest.Passes(next))
 	q.Unlock(next)
 	q.RequireIdle()
-}
-
-// Goroutines of one owner take turns: the lock is transferred to the owner that
-// has it.
-func TestTransferToTheSameOwner(t *testing.T) {
-	q, h := takeToTransfer(t)
-	w := q.WaitLocally(t.Context(), 0)
-	e, key := locktest.Engine(q.Clients[0]), locktest.LeaseOf(h).OwnerKey()
-	o := e.Enter(key)
-	defer e.Exit(o)
-	acquire.ActAs(e.Queue.State().Lines[q.Key].Waiters[0], o, key.ID) // as if it had waited before its owner was granted the lock
-	next := q.PassTo(h, w)
-	require.Equal(t, 1, locktest.Passes(next))
-	q.RequireStored(next, 1)
-	q.Unlock(next)
-	q.RequireNothingLeft()
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/scripttest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // requests are what a kind of lock sends.
@@ -112,6 +112,22 @@ func TestAbandonedAcquireIsFreedWithinASecond(t *testing.T) {
 		}
 	}
 	eachVariant(t, locktest.Acquirers(), testkit.Patience, tests)
+}
+
+// A proxy may answer with its own line before the server executes the
+// request. The release is repeated, as after no answer at all.
+func TestErrorLineOfAProxyLeavesNoOrphan(t *testing.T) {
+	eachVariant(t, locktest.Acquirers(), testkit.Patience, map[string]variantTest{"": func(c *locktest.FaultBench, op locktest.Variant) {
+		c.Proxy.On(op.Match, 1, faults.HoldThenError("upstream failure"))
+		released := c.Proxy.On(op.Release, 1, faults.Delay(0))
+		require.ErrorContains(c, op.Lock(c.Client, 30*time.Second).Lock(c.Context()), "upstream failure")
+		_, ok := testkit.Await(released, testkit.Patience)
+		require.True(c, ok, "no release")
+		c.Proxy.Release()
+		watch := testkit.NewStopwatch(c)
+		takeNext(c, op)
+		watch.Within(locktest.CleanWithin)
+	}})
 }
 
 // A release that overtakes the acquire which it is for, and is answered after

@@ -42,7 +42,7 @@ func (h *Hold) unlockInTurn() (err error) {
 		h.noteLoss(errs.Gone(over))
 		return errs.Gone(over)
 	}
-	h.end(errs.ErrNotHeld)
+	h.end(start, errs.ErrNotHeld)
 	l.levels.Live--
 	rest := l.levels.Live
 	var next *Transfer
@@ -110,7 +110,7 @@ func (h *Hold) FoundLost() error {
 // WarnUnconfirmed logs an unconfirmed release, for a caller that returns
 // something else.
 func (h *Hold) WarnUnconfirmed(why error) {
-	h.lease.client.Logger.Warn("relock: release not confirmed", "key", h.Key(), "reason", why.Error())
+	h.lease.client.Logger.Warn("relock: release not confirmed", h.lease.about("reason", why.Error())...)
 }
 
 // IsUnlocked reports whether Unlock was called.
@@ -125,7 +125,7 @@ func (h *Hold) IsUnlocked() bool {
 func (l *Lease) drop(h *Hold) {
 	if last := l.levels.Drop(h); last && l.owner != nil {
 		l.owner.lease = nil
-		l.client.dropHolder(l.owner)
+		l.client.Exit(l.owner)
 	}
 }
 

@@ -35,7 +35,7 @@ func (l *Lease) expired() error {
 	case l.watched == 0:
 		return errs.LeaseOver
 	}
-	return errs.NotRenewed(l.client.at(l.renewed))
+	return errs.NotRenewed(l.client.at(l.renewed), nil)
 }
 
 // overdue returns why the lease is no longer valid by the clock, or nil if it

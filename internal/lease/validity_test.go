@@ -14,14 +14,13 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // A lease expires at its time, whichever of the others expire before, are
@@ -187,127 +186,6 @@ func TestValidityCountsFromTheSending(t *testing.T) {
 	})
 }
 
-// A plain lock whose SET and whose script were answered after their leases is
-// released twice, and acquired with a third value. No value is used again.
-func TestGrantAfterItsLease(t *testing.T) {
-	t.Parallel()
-	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
-	release := requestsOf["RedisLock"].release
-	c.LateAnswers(2)
-	c.Proxy.On(release, faults.Every, faults.HoldOnly)
-	h := c.Take("RedisLock", relock.WithBlock(), relock.WithWatchdog(5*time.Second)) // when the key has expired
-	require.NoError(t, h.Err())
-	require.True(t, c.Proxy.Await(release, 2, testkit.Patience), "released")
-	before := c.Bench.State().Content
-	c.Proxy.Release()
-	require.Equal(t, before, c.Bench.State().Content)
-	require.NoError(t, h.Err())
-}
-
-// A reentrant one is not acquired again under the hold ID that was released: it
-// waits for its own release. A fair one is granted the ID of its queue entry.
-func TestReentrantGrantAfterItsLease(t *testing.T) {
-	locktest.EachMode(t, []locktest.QueueMode{locktest.ReentrantUnfair, locktest.ReentrantFair}, func(t testing.TB, m locktest.QueueMode) {
-		c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
-		c.LateAnswers(1)
-		c.Proxy.On(requestsOf["ReentrantLock"].release, 1, faults.HoldOnly)
-		c.Proxy.On(faults.Script(script.Cancel.SHA), 1, faults.HoldOnly)
-		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
-		defer cancel()
-		lock := locktest.Owned("me", m.Lock(c.Client))
-		result := testkit.Async(t, func() error { return lock.Lock(ctx) })
-		enqueued := map[bool]int{false: 1, true: 2}[m.Fair] // a fair lock's late request is one, too
-		require.True(t, c.Proxy.Await(faults.Script(script.Enqueue.SHA), enqueued, testkit.Patience), "it has to wait for its own release")
-		holdID := func() string { return c.Bench.State().Content.(map[string]string)["hold"] }
-		late := holdID()
-		c.Proxy.Release()
-		require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
-		require.Equal(t, 1, c.Levels())
-		require.NotEqual(t, late, holdID())
-		require.NoError(t, lock.Unlock(t.Context()))
-	})
-}
-
-// A hold whose lease or maximum hold is over when the answer comes is granted
-// to nobody. Its key is not kept for its minimum hold.
-func TestLateGrantIsNotKept(t *testing.T) {
-	t.Parallel()
-	s := locktest.NewServerWithScripts(t)
-	long, short := relock.WithMinHold(3*time.Hour), relock.WithMaxHold(50*time.Millisecond) // a late answer looks as if it had taken an hour
-	left := func(c *locktest.FaultBench, key string) time.Duration {
-		return locktest.PTTL(c, c.Server, c.Client, key)
-	}
-	late := func(c *locktest.FaultBench, lock locktest.AnyLock) {
-		err := lock.TryLock(c.Context())
-		require.ErrorIs(c, err, lease.ErrLate)
-		require.True(c, relock.IsRetryableErr(err))
-		for _, key := range []string{locktest.FaultKey, locktest.OtherKey} { // the second one is only of a MultiLock
-			c.WaitFor(locktest.CleanWithin, func() bool { return left(c, key) == scripttest.Absent }, "it is kept for nobody")
-		}
-	}
-	var cells []locktest.Subtest
-	modes := append([]locktest.QueueMode{{Kind: "MultiLock"}, {Kind: "MultiLock"}, {Kind: "RWLock"}}, locktest.QueueModes...)
-	for n, m := range modes {
-		newBench := func(t testing.TB) *locktest.FaultBench {
-			c := locktest.NewFaultBench(t, s)
-			locktest.Engine(c.Client).OneByOne.Store(n == 0)
-			return c
-		}
-		cells = append(cells, locktest.Subtest{Name: fmt.Sprint(n, ", ", m.Title(), "/maximum hold"), Run: func(t testing.TB) {
-			c := newBench(t)
-			c.Proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
-			late(c, m.Lock(c.Client, short))
-		}})
-		if m.Kind == "RWLock" {
-			continue // has no minimum hold
-		}
-		cells = append(cells, locktest.Subtest{Name: fmt.Sprint(n, ", ", m.Title(), "/lease"), Run: func(t testing.TB) {
-			c := newBench(t)
-			lock := m.Lock(c.Client, long)
-			c.LateAnswers(1)
-			late(c, lock)
-			require.NoError(t, lock.TryLock(t.Context()))
-			require.NoError(t, lock.Unlock(t.Context()))
-			require.Greater(t, left(c, locktest.FaultKey), 2*time.Hour, "what was held is kept")
-		}})
-	}
-	locktest.RunTogether(t, cells)
-}
-
-// What an object is granted while it has a lost hold that is not unlocked is
-// not kept either.
-func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
-	t.Parallel()
-	opts := []relock.LockOption{relock.WithBlock(), relock.WithMinHold(time.Minute)}
-	type making func(c *relock.Client) (l locktest.AnyLock, isAwaited func() bool)
-	testkit.Each(t, map[string]making{
-		"RedisLock": func(c *relock.Client) (locktest.AnyLock, func() bool) {
-			l := relock.NewRedisLock("k", c, opts...)
-			return l, locktest.Plain(l).IsAwaited
-		},
-		"MultiLock": func(c *relock.Client) (locktest.AnyLock, func() bool) {
-			l := relock.NewMultiLock([]string{"k", "l"}, c, opts...)
-			return l, locktest.Multi(l).IsAwaited
-		},
-	}, func(t *testing.T, _ string, newLock making) {
-		s, c := locktest.OnShared(t)
-		lock, isAwaited := newLock(c)
-		require.NoError(t, lock.Lock(t.Context()))
-		for _, l := range locktest.Engine(c).Leases() {
-			l.Lose(relock.ErrLockLost)
-		}
-		s.Do(t, "DEL", locktest.KeyOf(c, "k"), locktest.KeyOf(c, "l"))
-		waiting := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
-		testkit.Eventually(t, testkit.Patience, isAwaited, "it has got the key, and cannot take it")
-		locktest.EventuallyWithin(t, locktest.CleanWithin, func() bool { return locktest.PTTL(t, s, c, "k") == scripttest.Absent }, "it is released")
-		require.Empty(t, waiting, "the object is taken until the Unlock")
-		locktest.RequireIs(t, lock.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
-		require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
-		locktest.RequireHeld(t, s, c, "k")
-		require.NoError(t, lock.Unlock(t.Context()))
-	})
-}
-
 // A level whose maximum hold is over when the answer comes leaves those around
 // it as they are.
 func TestLevelAfterItsMaximumHold(t *testing.T) {
@@ -319,7 +197,7 @@ func TestLevelAfterItsMaximumHold(t *testing.T) {
 	err := locktest.Owned("me", relock.NewReentrantLock(locktest.FaultKey, c.Client, relock.WithMaxHold(50*time.Millisecond))).Lock(t.Context())
 	require.ErrorIs(t, err, lease.ErrLate)
 	require.NotErrorIs(t, err, relock.ErrLockLost, "the outer level is not")
-	require.Equal(t, 1, outer.HoldCount(locktest.As(t, "me")))
+	require.Equal(t, 1, relock.NewReentrantLock(locktest.FaultKey, c.Client).HoldCount(locktest.As(t, "me")))
 	c.RequireLevels(1)
 	require.NoError(t, outer.Unlock(t.Context()))
 	require.ErrorIs(t, outer.Unlock(t.Context()), relock.ErrNotHeld)
@@ -337,5 +215,77 @@ func TestLossIsLoggedLast(t *testing.T) {
 		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrMaxHold)
 		stuck.Await(t)
 		testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "DBSIZE") == int64(0) }, "keys are left")
+	}
+}
+
+// The error of a refused hold whose reason cannot be read in time is that the
+// server no longer has it, not that it was not renewed.
+func TestRefusedHoldWithoutAReason(t *testing.T) {
+	t.Parallel()
+	h := locktest.Take(t, relock.NewRedisLock("k", locktest.NewTestClient(t, redistest.Shared(t))).Acquire)
+	locktest.LeaseOf(h).Refuse(time.Millisecond)
+	<-h.Context().Done()
+	require.ErrorContains(t, h.Err(), "lock lost (the server no longer has it)")
+	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
+}
+
+// HoldCount does not wait for another call of the owner once its context is
+// cancelled.
+func TestHoldCountOfABusyOwner(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewTestClient(t, redistest.Shared(t))
+	l := relock.NewReentrantLock("k", c)
+	ctx, cancel := context.WithCancel(locktest.As(t, "busy"))
+	require.NoError(t, l.Lock(ctx))
+	cancel()
+	e := locktest.Engine(c)
+	goOn := e.Block(lease.OwnerKey{Lock: "k", ID: e.Identity.Named("busy"), Family: lockspec.ReentrantFamily})
+	require.Zero(t, l.HoldCount(ctx))
+	goOn()
+	require.Equal(t, 1, l.HoldCount(locktest.As(t, "busy")))
+}
+
+// A maximum hold ends each level by itself. The server keeps the lock for the
+// level that goes on.
+func TestMaximumHoldOfANestedLocker(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewTestClient(t, redistest.Shared(t))
+	l := locktest.NewLocker(t, c, relock.WithMaxHold(time.Hour))
+	outer := locktest.TakeKey(t, t.Context(), l, "k")
+	inner := locktest.TakeKey(t, outer.Context(), l, "k")
+	require.Less(t, locktest.Level(outer).StopMaxHold(), locktest.Level(inner).StopMaxHold())
+	locktest.Level(outer).ReachMaxHold()
+	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), testkit.Patience), relock.ErrMaxHold)
+	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); { // a release would come in the background
+		require.NoError(t, inner.Err(), "the level goes on")
+		require.ErrorIs(t, relock.TryDo(t.Context(), l, "k", locktest.Nothing), relock.ErrLockAcquiredByOthers)
+		time.Sleep(5 * time.Millisecond)
+	}
+	_, err := l.Lock(context.WithoutCancel(outer.Context()), "k")
+	require.ErrorIs(t, err, relock.ErrLockLost)
+	locktest.Level(inner).ReachMaxHold()
+	require.ErrorIs(t, testkit.EndedWithin(t, inner.Context(), testkit.Patience), relock.ErrMaxHold)
+	for _, h := range []relock.Hold{outer, inner} {
+		locktest.RequireIs(t, h.Unlock(t.Context()), relock.ErrMaxHold, relock.ErrNotHeld)
+	}
+	require.NoError(t, relock.Do(t.Context(), l, "k", locktest.Nothing))
+}
+
+// A hold that ends between the look at it and the request for one level more
+// asks for none.
+func TestNoLevelOfAHoldThatHasEnded(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewTestClient(t, redistest.Shared(t))
+	for _, tt := range []struct {
+		lock locktest.AnyLock
+		loss error
+	}{
+		{relock.NewReentrantLock("k", c), relock.ErrForced},
+		{relock.NewRWLock("rw", c), relock.ErrLockLost},
+	} {
+		level := locktest.Level(locktest.Take(t, tt.lock.Acquire))
+		level.Lease().Lose(tt.loss)
+		err := level.Lease().Deeper(level.Settings())
+		require.ErrorIs(t, err, tt.loss)
 	}
 }

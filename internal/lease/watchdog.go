@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -33,12 +34,15 @@ type renewal struct {
 	failing bool          // the last attempt failed, which was logged
 	old     bool          // the hold is old, which was logged
 	refused bool          // the server has refused the lease; the reason is being requested
-	claims  bool          // the sending under way is the claim of a grant by message
+	// The sending under way asks the new master whether the hold is there.
+	rechecks bool
+	claims   bool // the sending under way is the claim of a grant by message
 }
 
 // Next requests the longest lease that a watched level wants. If no watched
-// level is left, the renewal ends, and the lease expires as last set. A process
-// that was paused for too long finds the loss here, and renews nothing.
+// level is left, the renewal ends, and the lease expires as last set, unless it
+// has to ask whether it is there. A process that was paused for too long finds
+// the loss here, and renews nothing.
 func (r *renewal) Next(time.Time) (script.Call, bool) {
 	if r.refused {
 		r.claims = false
@@ -51,11 +55,7 @@ func (r *renewal) Next(time.Time) (script.Call, bool) {
 	if claim, r.claims = r.lease.sendClaim(); r.claims {
 		return claim, true
 	}
-	r.asked = r.lease.watchedLease()
-	if r.asked == 0 {
-		return script.Call{}, false
-	}
-	return r.lease.protocol.Renew(r.asked), true
+	return r.toRenew()
 }
 
 // Key returns the key of the lock.
@@ -65,23 +65,29 @@ func (r *renewal) Limit() time.Duration {
 	if limit := r.lease.claimLimit(); limit > 0 {
 		return limit
 	}
-	return r.lease.watchedLease() / 3
+	return cmp.Or(r.lease.watchedLease(), r.lease.lease) / 3
 }
 
 func (r *renewal) Handle(o driver.Result) (time.Time, bool) {
 	if r.claims {
 		return r.handleClaim(o)
 	}
-	if !r.refused {
+	if !r.refused && r.asked > 0 {
 		defer r.lease.reportRenewal(r.lease.observedIn, o) // deferred: the answer takes effect before the hook runs
 	}
 	switch {
 	case r.refused:
 		r.lose(r.lease.readNotice(o))
 		return time.Time{}, false
+	case r.asked == 0 && isThere(o):
+		r.failing = false
+		return r.lease.checked(o.Sent)
 	case o.Err != nil:
 		r.report(o.Err)
-		return time.Now().Add(jitter(min(r.asked/10, maxRenewRetry))), true
+		if r.rechecks {
+			r.lease.recheck.Store(true)
+		}
+		return time.Now().Add(jitter(min(cmp.Or(r.asked, r.lease.lease)/10, maxRenewRetry))), true
 	case o.Reply != int64(script.Ours):
 		return r.isRefused()
 	}
@@ -144,7 +150,7 @@ func (l *Lease) observedIn() context.Context {
 func (r *renewal) report(err error) {
 	if !r.failing && r.lease.client.Life.Err() == nil {
 		r.failing = true
-		r.lease.client.Logger.Warn("relock: renewal failed, retrying", "key", r.lease.key, "reason", err.Error())
+		r.lease.logFailure(err)
 	}
 }
 

@@ -1,13 +1,13 @@
 package lockspec
 
 import (
+	"strings"
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
 )
 
-// Found is what a key is, for people who read an error. Its String is the first
-// half of "held as a fair plain lock, requested as unfair".
+// Found is what a key is, for readers of an error.
 type Found struct {
 	State string // Free, Held, Reserved, Kept or Foreign
 	Kind  string // as [Family.String] has it; "" if it is not a lock
@@ -24,34 +24,52 @@ const (
 	Foreign  = "alien"
 )
 
-// String says what was found.
-func (f Found) String() string {
+// Conflict says what was found, and how a lock with these settings was
+// requested: "held as a fair plain lock, requested as unfair". Without
+// WithFair, the mode is only named if it is the conflict.
+func (s *Spec) Conflict(f Found) string {
+	kind := s.Kind.Family.String()
+	if f.Kind == kind {
+		return f.State + " as " + lockOf(f.mode, kind) + ", requested as " + modeOf(s.Fair)
+	}
+	requested := "requested as " + lockOf(modeIf(s.Fair), kind)
 	switch {
+	case f.State == "":
+		return requested
 	case f.State == Free:
-		return "free again"
+		return "free again, " + requested
 	case f.Kind == "":
-		return "used by another program"
+		return "used by another program, " + requested
 	}
-	return f.State + " as " + lockOf(f.mode, f.Kind)
-}
-
-// Asked returns how a lock with these settings was requested. It is only the
-// mode if a lock of that kind was found.
-func (s *Spec) Asked(found Found) string {
-	if found.Kind == s.Kind.Family.String() {
-		return modeOf(s.Fair)
-	}
-	return lockOf(modeOf(s.Fair), s.Kind.Family.String())
+	return f.State + " as " + lockOf(modeIf(f.mode == modeOf(true)), f.Kind) + ", " + requested
 }
 
 func lockOf(mode, kind string) string {
 	switch mode {
 	case "":
-		return "a " + kind + " lock"
+		return "a " + nounOf(kind)
 	case "unfair":
-		return "an unfair " + kind + " lock"
+		return "an unfair " + nounOf(kind)
 	}
-	return "a " + mode + " " + kind + " lock"
+	return "a " + mode + " " + nounOf(kind)
+}
+
+// Noun returns what the lock is called, such as "plain lock".
+func (s *Spec) Noun() string { return nounOf(s.KindName()) }
+
+func nounOf(kind string) string {
+	if kind == SemaphoreFamily.String() {
+		return kind
+	}
+	return kind + " lock"
+}
+
+// modeIf returns the mode of a fair lock, and none for any other.
+func modeIf(fair bool) string {
+	if fair {
+		return modeOf(true)
+	}
+	return ""
 }
 
 func modeOf(fair bool) string {
@@ -80,7 +98,7 @@ func ReadFound(reply any) (f Found, ok bool) {
 }
 
 // ReadFoundRW reads the reply of rw_inspect.lua: state, mode, and more. It
-// reports whether the key is a read/write lock.
+// reports whether the key is a read/write lock or a semaphore.
 func ReadFoundRW(reply any) (f Found, ok bool) {
 	parts, err := driver.Values(reply, nil)
 	if err != nil || len(parts) < 2 {
@@ -91,5 +109,15 @@ func ReadFoundRW(reply any) (f Found, ok bool) {
 	if state != "read" && state != "write" {
 		return f, false
 	}
-	return Found{State: Held, Kind: RWFamily.String(), mode: modeOf(mode == "f")}, true
+	family, fair := ReadMode(mode)
+	return Found{State: Held, Kind: family.String(), mode: modeOf(fair)}, true
+}
+
+// ReadMode reads the mode that rw_inspect.lua returns.
+func ReadMode(mode string) (f Family, fair bool) {
+	letter, semaphore := strings.CutPrefix(mode, "c")
+	if semaphore {
+		return SemaphoreFamily, letter == "f"
+	}
+	return RWFamily, letter == "f"
 }

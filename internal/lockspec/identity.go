@@ -16,19 +16,19 @@ import (
 
 // Identity is how a client signs what it stores.
 type Identity struct {
-	ID      string // a UUID, new for each client, and ShardedMark if its messages are sharded
+	ID      string // a UUID, new for each client, and shardedMark if its messages are sharded
 	Process string // "|client|host|pid|"
 }
 
-// MaxHost limits the bytes of an escaped host name.
-const MaxHost = 100
+// maxHost limits the bytes of an escaped host name.
+const maxHost = 100
 
-// ShardedMark ends the ID of a client whose messages go to sharded channels.
+// shardedMark ends the ID of a client whose messages go to sharded channels.
 // The scripts read it, and no name for people has it.
-const ShardedMark = "~"
+const shardedMark = "~"
 
 // ClientName returns the ID of a client for people.
-func ClientName(id string) string { return strings.TrimSuffix(id, ShardedMark) }
+func ClientName(id string) string { return strings.TrimSuffix(id, shardedMark) }
 
 // NewIdentity returns the identity of a new client in this process. If sharded
 // is true, its messages go to a channel for each lock, in the slot of the lock.
@@ -38,11 +38,11 @@ func NewIdentity(sharded bool) (Identity, error) {
 		return Identity{}, fmt.Errorf("reading random bytes: %w", err)
 	}
 	if sharded {
-		id += ShardedMark
+		id += shardedMark
 	}
 	host, pid := utils.Process()
 	host = Escape(host)
-	return Identity{ID: id, Process: "|" + id + "|" + host[:min(len(host), MaxHost)] + "|" + strconv.Itoa(pid) + "|"}, nil
+	return Identity{ID: id, Process: "|" + id + "|" + host[:min(len(host), maxHost)] + "|" + strconv.Itoa(pid) + "|"}, nil
 }
 
 // Value returns what a plain lock stores for a hold ID.
@@ -101,7 +101,11 @@ func WaitName(hold string, s *Spec) string {
 	if s.Fair {
 		mode = 'f'
 	}
-	return hold + ":" + string([]byte{s.Kind.Wait, mode}) + ":" + strconv.FormatInt(s.ClaimLease().Milliseconds(), 10)
+	name := hold + ":" + string([]byte{s.Kind.Wait, mode}) + ":" + strconv.FormatInt(s.ClaimLease().Milliseconds(), 10)
+	if s.Kind.Family == SemaphoreFamily {
+		name += ":" + strconv.Itoa(int(s.Permits)) + ":" + strconv.FormatInt(s.MinHold.Milliseconds(), 10)
+	}
+	return name
 }
 
 // NoncedName returns the name of a waiter that a message may grant the lock.
@@ -129,6 +133,9 @@ func (i Identity) RWInfo(label string) string {
 	var digits [20]byte
 	return "relock/1|s" + i.Process + label + "|" + string(since(digits[:0]))
 }
+
+// Taker returns what a task stores about the client that has it.
+func (i Identity) Taker(label string) string { return i.Process[1:] + label }
 
 // since appends the current time, for people only. No decision depends on a
 // client's clock.

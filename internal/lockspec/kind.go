@@ -6,6 +6,7 @@ import "github.com/relock-go/relock/internal/script"
 // kind is a new row below.
 type Kind struct {
 	name      string // for observers
+	maker     string // what users make it with, for errors
 	Family    Family
 	options   Option // the options that it honours
 	Wait      byte   // its letter in the names of waiters
@@ -24,19 +25,27 @@ const (
 	PlainFamily Family = iota
 	ReentrantFamily
 	RWFamily
+	SemaphoreFamily
 )
 
 // String returns the family as Info shows it.
-func (f Family) String() string { return [...]string{"plain", "reentrant", "read/write"}[f] }
+func (f Family) String() string {
+	return [...]string{"plain", "reentrant", "read/write", "semaphore"}[f]
+}
 
 // Queue has the scripts that the waiters of a kind queue with. All kinds share
 // the queue of a lock, the messages and the polls.
 type Queue struct{ Try, Enqueue, Claim, Cancel, Poll *script.Script }
 
-// The scripts of all families. A read/write lock has its own.
+// The scripts of all families. A read/write lock and a semaphore have their
+// own.
 var (
-	MutexQueue = &Queue{script.Try, script.Enqueue, script.Claim, script.Cancel, script.Poll}
-	RWQueue    = &Queue{script.RWTry, script.RWEnqueue, script.RWClaim, script.RWCancel, script.RWPoll}
+	mutexQueue     = &Queue{script.Try, script.Enqueue, script.Claim, script.Cancel, script.Poll}
+	rwQueue        = &Queue{script.RWTry, script.RWEnqueue, script.RWClaim, script.RWCancel, script.RWPoll}
+	semaphoreQueue = &Queue{
+		script.SemaphoreTry, script.SemaphoreEnqueue, script.SemaphoreClaim, script.SemaphoreCancel,
+		script.SemaphorePoll,
+	}
 )
 
 // commonOptions are the options that each kind honours.
@@ -45,53 +54,60 @@ const commonOptions = OptBlock | OptBlockTimeout | OptPollInterval | OptExpiry |
 // The kinds of locks.
 var (
 	Plain = &Kind{
-		name: "plain", options: ^OptMaxLease, Wait: 'p', Queue: MutexQueue, Passes: true,
+		name: "plain", maker: "RedisLock", options: ^OptMaxLease, Wait: 'p', Queue: mutexQueue, Passes: true,
 	}
 	// Locker is a plain lock whose Lock waits for as long as its context
 	// allows.
 	Locker = &Kind{
-		name: "plain", options: Plain.options &^ OptBlockTimeout, Wait: 'p', Queue: MutexQueue, Passes: true, Nests: true,
+		name: "plain", maker: "Locker", options: Plain.options &^ OptBlockTimeout, Wait: 'p', Queue: mutexQueue,
+		Passes: true, Nests: true,
 	}
 	Reentrant = &Kind{
-		name: "reentrant", Family: ReentrantFamily, options: ^OptMaxLease, Wait: 'r', Queue: MutexQueue, Transfers: true,
+		name: "reentrant", maker: "ReentrantLock", Family: ReentrantFamily, options: ^OptMaxLease,
+		Wait: 'r', Queue: mutexQueue, Transfers: true,
 	}
 	Read = &Kind{
-		name: "read", Family: RWFamily, options: ^(OptMinHold | OptMaxLease), Wait: 's', Queue: RWQueue,
+		name: "read", maker: "RWLock", Family: RWFamily, options: ^(OptMinHold | OptMaxLease), Wait: 's', Queue: rwQueue,
 	}
 	Write = &Kind{
-		name: "write", Family: RWFamily, options: ^(OptMinHold | OptMaxLease), Wait: 'w', Queue: RWQueue, Writes: true,
+		name: "write", maker: "RWLock", Family: RWFamily, options: ^(OptMinHold | OptMaxLease), Wait: 'w', Queue: rwQueue,
+		Writes: true,
+	}
+	Semaphore = &Kind{
+		name: "semaphore", maker: "Semaphore", Family: SemaphoreFamily, options: ^(OptFencing | OptMaxLease),
+		Wait: 'c', Queue: semaphoreQueue,
 	}
 	Multi = &Kind{
-		name: "multi", options: commonOptions | OptQueueLimit | OptReplicas, Wait: 'p', Queue: MutexQueue,
+		name: "multi", maker: "MultiLock", options: commonOptions | OptQueueLimit | OptReplicas, Wait: 'p', Queue: mutexQueue,
 	}
 	Quorum = &Kind{
-		name: "quorum", options: commonOptions | OptMaxLease, Wait: 'p', Queue: MutexQueue,
+		name: "quorum", maker: "RedLock", options: commonOptions | OptMaxLease, Wait: 'p', Queue: mutexQueue,
 	}
 )
 
 // Delivery is the kind of a delivery of a task queue. It is no lock: nobody
 // waits for it, and no option is meant for it.
-var Delivery = &Kind{name: "delivery", Queue: MutexQueue}
+var Delivery = &Kind{name: "delivery", Queue: mutexQueue}
 
 // resumed are the options of a hold that is resumed. The others belong to the
 // call that acquired it, or travel in its token.
 const resumed = OptExpiry | OptWatchdog | OptMaxHold | OptLabel | OptReplicas
 
 var (
-	resumedPlain     = Plain.only(resumed)
-	resumedReentrant = Reentrant.only(resumed)
+	resumedPlain     = Plain.only("Resume", resumed)
+	resumedReentrant = Reentrant.only("Resume", resumed)
 )
 
-// only returns the same kind with these options.
-func (k *Kind) only(options Option) *Kind {
+// only returns the same kind with these options, made in another way.
+func (k *Kind) only(maker string, options Option) *Kind {
 	other := *k
-	other.options = options
+	other.maker, other.options = maker, options
 	return &other
 }
 
-// KindOfWait returns the kind whose waiters have this letter, or nil.
-func KindOfWait(letter byte) *Kind {
-	for _, k := range []*Kind{Plain, Reentrant, Read, Write} {
+// kindOfWait returns the kind whose waiters have this letter, or nil.
+func kindOfWait(letter byte) *Kind {
+	for _, k := range []*Kind{Plain, Reentrant, Read, Write, Semaphore} {
 		if k.Wait == letter {
 			return k
 		}
@@ -102,9 +118,9 @@ func KindOfWait(letter byte) *Kind {
 // QueueOf returns the scripts for the waiter with this name.
 func QueueOf(wait string) *Queue {
 	if _, rest := CutHold(wait); rest != "" {
-		if k := KindOfWait(rest[0]); k != nil {
+		if k := kindOfWait(rest[0]); k != nil {
 			return k.Queue
 		}
 	}
-	return MutexQueue
+	return mutexQueue
 }

@@ -20,12 +20,10 @@ const (
 	OptQueueLimit
 	OptReplicas
 	OptMaxLease
-
-	optLast = OptMaxLease
 )
 
-// OptionNames has the name of the function that makes each option.
-var OptionNames = map[Option]string{
+// optionNames has the name of the function that makes each option.
+var optionNames = map[Option]string{
 	OptBlock:        "WithBlock",
 	OptBlockTimeout: "WithBlockTimeout",
 	OptPollInterval: "WithPollInterval",
@@ -54,6 +52,7 @@ const (
 	MaxOwner = 256
 
 	maxQueueLimit = 1_000_000
+	maxReplicas   = 1_000_000
 )
 
 // Options has the values of a lock's options. Given has the options that were
@@ -93,7 +92,7 @@ func (c *Options) Check(m *Problems) {
 	c.checkLease(m, OptMaxLease, c.MaxLease)
 	m.Check(!c.has(OptMaxHold) || !c.has(OptMinHold) || c.MaxHold >= c.MinHold, "WithMaxHold: %v is below the minimum hold of %v", c.MaxHold, c.MinHold)
 	m.Check(!c.has(OptQueueLimit) || (c.QueueLimit >= 1 && c.QueueLimit <= maxQueueLimit), "WithQueueLimit: %d is not 1 to %d", c.QueueLimit, maxQueueLimit)
-	m.Check(!c.has(OptReplicas) || c.Replicas >= 1, "WithReplicas: %d replicas are below 1", c.Replicas)
+	m.Check(!c.has(OptReplicas) || (c.Replicas >= 1 && c.Replicas <= maxReplicas), "WithReplicas: %d replicas are not 1 to %d", c.Replicas, maxReplicas)
 	c.checkLease(m, OptReplicas, c.ReplicaTimeout)
 	label := len(Escape(c.Label))
 	m.Check(label <= MaxLabel, "WithLabel: %d bytes when escaped are above %d", label, MaxLabel)
@@ -103,7 +102,7 @@ func (c *Options) Check(m *Problems) {
 // counts whole milliseconds.
 func (c *Options) checkLease(m *Problems, o Option, d time.Duration) {
 	if c.has(o) {
-		m.CheckMillis(OptionNames[o], d)
+		m.CheckMillis(optionNames[o], d)
 	}
 }
 

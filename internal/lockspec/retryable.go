@@ -3,6 +3,7 @@ package lockspec
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 
 	"github.com/relock-go/relock/internal/driver"
@@ -31,19 +32,28 @@ func isAny(err error, targets []error) bool {
 	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }
 
-// ContextEnd returns the first of the two context errors that err wraps itself,
-// or nil. A dial that timed out matches context.DeadlineExceeded although no
-// context of the caller was cancelled.
-func ContextEnd(err error) error {
+// ContextEnd returns the first of the two context errors in the chain of err,
+// or nil. An error whose Is method matches context.Canceled counts as that: the
+// cause of signal.NotifyContext does. The errors inside a [net.OpError] do
+// not: a dial matches both although no context of the caller was cancelled.
+func ContextEnd(err error) error { return contextEnd(err, true) }
+
+// contextEnd is ContextEnd. If byMethod is false, Is methods do not count.
+func contextEnd(err error, byMethod bool) error {
 	if err == context.Canceled || err == context.DeadlineExceeded { //nolint:errorlint // identity is meant
 		return err
 	}
+	if is, ok := err.(interface{ Is(error) bool }); ok && byMethod && is.Is(context.Canceled) {
+		return context.Canceled
+	}
 	switch e := err.(type) { //nolint:errorlint // walks the tree itself
+	case *net.OpError:
+		return contextEnd(e.Err, false)
 	case interface{ Unwrap() error }:
-		return ContextEnd(e.Unwrap())
+		return contextEnd(e.Unwrap(), byMethod)
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
-			if end := ContextEnd(one); end != nil {
+			if end := contextEnd(one, byMethod); end != nil {
 				return end
 			}
 		}

@@ -1,6 +1,7 @@
 package lockspec
 
 import (
+	"net/url"
 	"time"
 
 	"github.com/relock-go/relock/internal/driver"
@@ -23,8 +24,9 @@ type Spec struct {
 	MinHold      time.Duration // 0: none
 	Label        string        // escaped
 	MaxLease     time.Duration // the largest lease that is allowed; 0: no limit
+	Permits      int32         // of a semaphore; otherwise 0
 
-	Replicas       int // 0: requests wait for none
+	Replicas       int32 // 0: requests wait for none
 	ReplicaTimeout time.Duration
 }
 
@@ -64,20 +66,24 @@ func (s *Spec) KindName() string {
 	return s.Kind.name
 }
 
+// LabelText returns the label as the user gave it.
+func (s *Spec) LabelText() string {
+	text, _ := url.QueryUnescape(s.Label) // never fails for what escape returned
+	return text
+}
+
 // Resolve checks a lock's own options and merges them with the defaults. Of the
 // defaults it takes only what the kind honours.
 func Resolve(defaults, own Options, k *Kind, m *Problems) Spec {
 	allowed := k.options
 	own.Check(m)
-	for bit := OptBlock; bit <= optLast; bit <<= 1 {
-		m.Check(!own.has(bit&^allowed), "%s: is no option of this kind of lock", OptionNames[bit])
-	}
+	k.refuse(own.Given&^allowed, m)
 	c := own.merge(defaults, allowed)
 	s := Spec{
 		Kind: k, Block: c.has(OptBlock), BlockTimeout: c.BlockTimeout, Fair: c.has(OptFair),
 		MaxHold: c.MaxHold, MinHold: c.MinHold, Label: Escape(c.Label),
 		Fencing: c.has(OptFencing), QueueLimit: int32(min(max(c.QueueLimit, 0), maxQueueLimit)),
-		Replicas: c.Replicas, ReplicaTimeout: c.ReplicaTimeout,
+		Replicas: int32(min(max(c.Replicas, 0), maxReplicas)), ReplicaTimeout: c.ReplicaTimeout,
 	}
 	s.Lease, s.Watched = c.lease()
 	s.Poll = min(DefaultPollInterval, s.Lease/4)
@@ -96,6 +102,17 @@ func Resolve(defaults, own Options, k *Kind, m *Problems) Spec {
 		m.Check(s.Expiry() <= s.MaxLease, "lease: %v is above the largest allowed, %v; see WithMaxLease", s.Expiry(), s.MaxLease)
 	}
 	return s
+}
+
+// refuse adds a problem for each of the options. A lock is often made for one
+// call, so this costs nothing if there are none.
+func (k *Kind) refuse(options Option, m *Problems) {
+	for bit := OptBlock; options != 0; bit <<= 1 {
+		if options&bit != 0 {
+			m.Check(false, "%s: is not supported by %s", optionNames[bit], k.maker)
+		}
+		options &^= bit
+	}
 }
 
 // Split returns the settings of a group, which is not renewed itself, and those
@@ -127,7 +144,7 @@ func (s *Spec) Ack() *driver.Ack {
 	if s.Replicas == 0 {
 		return nil
 	}
-	return &driver.Ack{Replicas: s.Replicas, Timeout: s.ReplicaTimeout}
+	return &driver.Ack{Replicas: int(s.Replicas), Timeout: s.ReplicaTimeout}
 }
 
 // Variant returns the variant of acquire for these settings: with a fencing

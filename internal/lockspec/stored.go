@@ -111,6 +111,11 @@ func ReadNote(note string) (h *Holder, ok bool) {
 	return h, true
 }
 
+// ReadTaker reads what [Identity.Taker] returns.
+func ReadTaker(who string) (h *Holder, ok bool) {
+	return readHolder(append(strings.Split(who, "|"), ""))
+}
+
 // readHolder reads client, host, pid, label and since.
 func readHolder(parts []string) (h *Holder, ok bool) {
 	if len(parts) != 5 {
@@ -131,17 +136,22 @@ type Wait struct {
 	Client string
 	Kind   string // as [Family.String] has it; "" if it is not known
 	Fair   bool
+
+	Permits int // the limit of a waiter for a semaphore; otherwise 0
 }
 
 // ReadWait reads the name of a waiter, and reports whether it is one.
 func ReadWait(name string) (w Wait, ok bool) {
 	parts := strings.Split(name, ":")
-	if len(parts) < 4 || len(parts) > 5 || len(parts[2]) != 2 {
+	if len(parts) < 4 || len(parts) > 6 || len(parts[2]) != 2 {
 		return w, false
 	}
 	w = Wait{Client: ClientName(parts[0]), Fair: parts[2][1] == 'f'}
-	if k := KindOfWait(parts[2][0]); k != nil {
+	if k := kindOfWait(parts[2][0]); k != nil {
 		w.Kind = k.Family.String()
+	}
+	if len(parts) == 6 {
+		w.Permits, _ = strconv.Atoi(parts[4]) // written only by WaitName
 	}
 	return w, true
 }

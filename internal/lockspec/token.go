@@ -1,6 +1,7 @@
 package lockspec
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -22,24 +23,51 @@ type Detached struct {
 	Keep   time.Duration `json:",omitempty"` // how much of that is minimum hold
 }
 
-var errToken = errors.New("token: is none that Detach returned")
+var (
+	errNoToken      = errors.New("token: was not returned by this version's Detach")
+	errChanged      = errors.New("token: was changed or cut, its checksum is wrong")
+	errOtherVersion = errors.New("token: has what this version does not know")
+)
 
-const tokenMark = "relock1."
+const tokenMark = "relock2."
 
-// Token returns d as a text of letters, digits, and the marks -_. only.
+// Token returns d as a text of letters, digits, and the marks -_. only. There
+// is one text for each d.
 func (d *Detached) Token() string {
 	text, _ := json.Marshal(d) // never fails for these fields
-	return tokenMark + base64.RawURLEncoding.EncodeToString(text)
+	return summed(tokenMark + base64.RawURLEncoding.EncodeToString(text))
+}
+
+// summed returns the text with its checksum. That finds mistakes. It is no
+// signature, as anybody can compute it.
+func summed(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return text + "." + base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
 // ReadToken reads a token. Its error contains nothing of the token.
 func ReadToken(token string) (*Detached, error) {
-	d := &Detached{}
-	text, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(token, tokenMark))
-	if !strings.HasPrefix(token, tokenMark) || err != nil || json.Unmarshal(text, d) != nil || !d.valid() {
-		return nil, errs.Both(errs.ErrInvalid, errToken)
+	body := token[:max(0, strings.LastIndexByte(token, '.'))]
+	switch text, known := strings.CutPrefix(body, tokenMark); {
+	case !strings.HasPrefix(token, tokenMark):
+		return nil, errs.Both(errs.ErrInvalid, errNoToken)
+	case token != summed(body):
+		return nil, errs.Both(errs.ErrInvalid, errChanged)
+	case known:
+		if d := read(text); d.valid() && d.Token() == token { // else it has another field
+			return d, nil
+		}
 	}
-	return d, nil
+	return nil, errs.Both(errs.ErrInvalid, errOtherVersion)
+}
+
+// read reads the text of a token, as far as it can be read.
+func read(text string) *Detached {
+	d := &Detached{}
+	if plain, err := base64.RawURLEncoding.DecodeString(text); err == nil {
+		_ = json.Unmarshal(plain, d) // then d has another text
+	}
+	return d
 }
 
 func (d *Detached) valid() bool {

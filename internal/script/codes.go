@@ -9,6 +9,7 @@ const (
 	Full     = 5  // the queue is full
 	Young    = 6  // the server was started too recently
 	Shared   = 7  // others read
+	Ungiven  = 8  // the fencing token was never given
 	Other    = 0  // held by others; not the caller's
 	Foreign  = -1 // the key has another kind or mode, or is not a lock
 )

@@ -9,12 +9,12 @@ import (
 
 // Script is a Lua script.
 type Script struct {
-	Source    string
-	SHA       string
-	beside    []string // suffixes of its keys beside the lock
-	Fenced    *Script  // with the counter of fencing tokens among its keys; nil if it draws none
-	ReadWrite bool     // for read/write locks
-	alone     bool     // it can do with the lock's key only
+	Source string
+	SHA    string
+	files  []string // that it was joined from
+	beside []string // suffixes of its keys beside the lock
+	Fenced *Script  // with the counter of fencing tokens among its keys; nil if it needs none
+	alone  bool     // it can do with the lock's key only
 }
 
 // New returns a script with this source.

@@ -12,7 +12,7 @@ import (
 var (
 	Acquire          = luaScript("absent", "number", "lengthen", "fence", "acquire")
 	Renew            = luaScript("absent", "number", "lengthen", "renew")
-	Transfer         = luaScript("absent", "number", "lengthen", "transfer")
+	Transfer         = luaScript("absent", "number", "lengthen", "fence_given", "transfer")
 	Release          = luaScript("release_alone", "absent", "number", "message", "queue", "release").orAlone()
 	ReentrantAcquire = luaScript("absent", "number", "lengthen", "fence", "reentrant_acquire")
 	ReentrantEnter   = luaScript("absent", "number", "lengthen", "reentrant_enter")
@@ -23,28 +23,49 @@ var (
 	Claim            = luaScript("number", "claim_reserved", "message", "queue", "fence", "grant", "lengthen", "take", "claim").orAlone()
 	Cancel           = luaScript("message", "queue", "cancel")
 	Poll             = luaScript("number", "message", "queue", "polled", "poll")
-	RWTry            = luaScript("number", "message", "queue", "fence", "grant", "rw", "rw_queue", "rw_take", "rw_try")
-	RWEnqueue        = luaScript("number", "message", "queue", "fence", "grant", "rw", "rw_queue", "rw_take", "line", "rw_enqueue")
-	RWClaim          = luaScript("number", "message", "queue", "fence", "grant", "rw", "rw_queue", "rw_take", "rw_claim")
-	RWCancel         = luaScript("message", "queue", "rw", "rw_queue", "rw_cancel")
-	RWPoll           = luaScript("number", "message", "queue", "rw", "rw_queue", "polled", "rw_poll")
-	RWEnter          = luaScript("absent", "number", "message", "queue", "rw", "rw_enter")
-	RWRenew          = luaScript("absent", "number", "message", "queue", "rw", "rw_renew").orAlone()
-	RWRelease        = luaScript("absent", "number", "message", "queue", "rw", "rw_queue", "rw_release").orAlone()
+	RWTry            = luaScript("number", "fence", "grant", "rw_kind", "rw_hold", "rw_try", "message", "queue", "rw", "rw_fits", "rw_queue", "rw_take", "rw_try_queue")
+	RWEnqueue        = luaScript("number", "fence", "grant", "rw_kind", "rw_hold", "rw_enqueue", "message", "queue", "rw", "rw_fits", "rw_queue", "rw_take", "line", "rw_enqueue_queue")
+	RWClaim          = luaScript("number", "fence", "grant", "rw_kind", "rw_hold", "message", "queue", "rw", "rw_fits", "rw_queue", "rw_take", "rw_claim")
+	RWCancel         = luaScript("rw_kind", "message", "queue", "rw", "rw_fits", "rw_queue", "rw_cancel")
+	RWPoll           = luaScript("number", "rw_kind", "message", "queue", "rw", "rw_fits", "rw_queue", "polled", "rw_poll")
+	RWEnter          = luaScript("absent", "number", "rw_kind", "message", "queue", "rw", "rw_enter")
+	RWRenew          = luaScript("absent", "number", "rw_kind", "message", "queue", "rw", "rw_renew").orAlone()
+	RWRelease        = luaScript("absent", "number", "rw_release", "rw_kind", "message", "queue", "rw", "rw_fits", "rw_queue", "rw_release_queue").orAlone()
 	Inspect          = luaScript("message", "queue", "inspect").with(CounterSuffix)
 	Notice           = luaScript("notice")
-	RWInspect        = luaScript("message", "queue", "rw", "rw_inspect")
-	RWForce          = luaScript("absent", "message", "queue", "rw", "rw_queue", "rw_force").with(NoticeSuffix)
+	RWInspect        = luaScript("rw_any", "message", "queue", "rw", "rw_inspect") // of semaphores too
+	RWForce          = luaScript("absent", "rw_kind", "message", "queue", "rw", "rw_fits", "rw_queue", "rw_force").with(NoticeSuffix)
 	Force            = luaScript("absent", "message", "queue", "force").with(NoticeSuffix)
 	MultiAcquire     = luaScript("number", "message", "queue", "multi_acquire")
-	RedLockAcquire   = luaScript("number", "message", "fence", "redlock_acquire")
+	RedLockAcquire   = luaScript("number", "message", "fence", "absent", "redlock_acquire")
 	RedLockWait      = RedLockAcquire.with(WaitersSuffix)
 	RedLockRelease   = luaScript("message", "redlock_wake", "redlock_release", "release_alone", "absent", "number", "queue", "release").with(WaitersSuffix).orAlone()
 	RedLockUnwait    = luaScript("message", "redlock_wake", "redlock_unwait").with(WaitersSuffix)
 	FenceRaise       = luaScript("fence_raise")
 
-	ReentrantTransfer = luaScript("absent", "number", "lengthen", "fence", "reentrant_transfer")
+	SemaphoreTry     = luaScript("number", "semaphore_kind", "rw_hold", "rw_try", "semaphore_beside", "message", "queue", "rw", "semaphore_fits", "rw_queue", "rw_take", "rw_try_queue")
+	SemaphoreEnqueue = luaScript("number", "semaphore_kind", "rw_hold", "rw_enqueue", "semaphore_beside", "message", "queue", "rw", "semaphore_fits", "rw_queue", "rw_take", "line", "rw_enqueue_queue")
+	SemaphoreClaim   = luaScript("number", "semaphore_kind", "rw_hold", "message", "queue", "rw", "semaphore_fits", "rw_queue", "rw_take", "rw_claim")
+	SemaphoreCancel  = luaScript("semaphore_kind", "message", "queue", "rw", "semaphore_fits", "rw_queue", "rw_cancel")
+	SemaphorePoll    = luaScript("number", "semaphore_kind", "message", "queue", "rw", "semaphore_fits", "rw_queue", "polled", "rw_poll")
+	SemaphoreRenew   = luaScript("absent", "number", "semaphore_kind", "message", "queue", "rw", "rw_renew").orAlone()
+	SemaphoreRelease = luaScript("absent", "semaphore_leave", "semaphore_release", "semaphore_kind", "message", "queue", "rw", "semaphore_fits", "rw_queue", "semaphore_release_queue").orAlone()
+	SemaphoreForce   = luaScript("absent", "semaphore_leave", "semaphore_kind", "message", "queue", "rw", "semaphore_fits", "rw_queue", "semaphore_force").with(NoticeSuffix)
+
+	ReentrantTransfer = luaScript("absent", "number", "lengthen", "fence", "fence_given", "reentrant_transfer")
 )
+
+// ContinueAfter returns the script that continues a hand-off which this one has
+// left unfinished. Its first argument is no waiter.
+func (s *Script) ContinueAfter() *Script {
+	switch {
+	case slices.Contains(s.files, "semaphore_kind"):
+		return SemaphoreCancel
+	case slices.Contains(s.files, "rw_kind"):
+		return RWCancel
+	}
+	return Cancel
+}
 
 // The suffixes of the keys beside a lock.
 const (
@@ -84,13 +105,14 @@ func luaScript(files ...string) *Script {
 		source.WriteByte('\n')
 	}
 	script := New(source.String())
+	script.files = files
 	if slices.Contains(files, "queue") {
 		script.beside = []string{QueueSuffix, HeartbeatSuffix}
 	}
-	if script.ReadWrite = slices.Contains(files, "rw"); script.ReadWrite {
+	if slices.Contains(files, "rw") {
 		script = script.with(HoldersSuffix)
 	}
-	if slices.Contains(files, "fence") {
+	if slices.Contains(files, "fence") || slices.Contains(files, "fence_given") {
 		script.Fenced = script.with(CounterSuffix)
 	}
 	return script

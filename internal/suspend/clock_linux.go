@@ -11,12 +11,12 @@ import (
 const clockBoottime = 7
 
 // WithSleep returns the time by a clock that continues while the machine is
-// suspended. If that clock cannot be read, it returns Awake.
+// suspended. If that clock cannot be read, it returns awake.
 func WithSleep() time.Duration {
 	var now syscall.Timespec
 	_, _, failed := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&now)), 0) //nolint:gosec // the call writes to it
 	if failed != 0 {
-		return Awake()
+		return awake()
 	}
 	return time.Duration(now.Nano())
 }

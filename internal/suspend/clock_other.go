@@ -4,5 +4,5 @@ package suspend
 
 import "time"
 
-// WithSleep returns Awake, because this system does not report suspends.
-func WithSleep() time.Duration { return Awake() }
+// WithSleep returns awake, because this system does not report suspends.
+func WithSleep() time.Duration { return awake() }

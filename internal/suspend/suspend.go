@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// Most is how long the machine may be suspended without a loss, since
+	// most is how long the machine may be suspended without a loss, since
 	// clocks are not exact.
-	Most = 250 * time.Millisecond
+	most = 250 * time.Millisecond
 	// Pause is how long a hold may go unchecked if no caller requests its
 	// validity. It is also the longest time between two readings of the
 	// kernel's clock.
 	Pause = 250 * time.Millisecond
-	// Step is how far the wall clock may move before the kernel's clock is
+	// step is how far the wall clock may move before the kernel's clock is
 	// read.
-	Step = 10 * time.Millisecond
+	step = 10 * time.Millisecond
 )
 
-// origin is the start of Awake.
+// origin is the start of awake.
 var origin = time.Now()
 
-// Awake returns the time by the monotonic clock, which stands still while the
+// awake returns the time by the monotonic clock, which stands still while the
 // machine is suspended.
-func Awake() time.Duration { return time.Since(origin) }
+func awake() time.Duration { return time.Since(origin) }
 
-// Split returns the two readings in now: the wall clock and Awake. now must
+// Split returns the two readings in now: the wall clock and awake. now must
 // come from time.Now.
 func Split(now time.Time) (wall, awake time.Duration) {
 	return time.Duration(now.UnixNano()), now.Sub(origin)
@@ -71,7 +71,7 @@ func NewWatch(all func() time.Duration, split func(now time.Time) (wall, awake t
 
 // Fresh reports whether the last check is good at now. It is if the kernel's
 // clock was read at most [Pause] ago, and the wall clock has moved by at most
-// [Step] since. Otherwise the caller must call [Watch.Ask]. Fresh takes no lock
+// step since. Otherwise the caller must call [Watch.Ask]. Fresh takes no lock
 // and makes no system call.
 func (w *Watch) Fresh(now time.Time) bool {
 	last := w.last.Load()
@@ -79,7 +79,7 @@ func (w *Watch) Fresh(now time.Time) bool {
 		return false
 	}
 	found := w.read(now)
-	return (found.offset-last.offset).Abs() <= Step && found.awake-last.awake <= Pause
+	return (found.offset-last.offset).Abs() <= step && found.awake-last.awake <= Pause
 }
 
 // Ask checks whether the machine was suspended. If so it calls lost, which
@@ -114,10 +114,10 @@ func (w *Watch) read(now time.Time) check {
 	return check{offset: wall - awake, awake: awake}
 }
 
-// suspended reports whether the machine was suspended for more than [Most]
+// suspended reports whether the machine was suspended for more than most
 // since it last reported so; mu must be held.
 func (w *Watch) suspended() bool {
-	if w.least()-w.before <= Most {
+	if w.least()-w.before <= most {
 		w.before = min(w.before, w.most()) // it is too high if the process was stopped between the readings
 		return false
 	}

@@ -44,7 +44,7 @@ func TestSleptOfThisMachine(t *testing.T) {
 	w := NewWatch(WithSleep, Split)
 	require.LessOrEqual(t, w.least(), w.before)
 	time.Sleep(10 * time.Millisecond)
-	require.InDelta(t, w.before, w.least(), float64(Most))
+	require.InDelta(t, w.before, w.least(), float64(most))
 	require.False(t, asks(w))
 	require.False(t, w.Since(time.Now()))
 	fresh := func() bool { return w.Fresh(time.Now()) }
@@ -61,10 +61,10 @@ func TestFreshReadsOnlyTheWallClock(t *testing.T) {
 		fresh     bool
 	}{
 		{"immediately", 0, 0, true},
-		{"clock is inexact", Step, 0, true},
-		{"clock was slow", -Step, Pause, true},
-		{"clock set forward", Step + 1, 0, false},
-		{"clock set back", -Step - 1, 0, false},
+		{"clock is inexact", step, 0, true},
+		{"clock was slow", -step, Pause, true},
+		{"clock set forward", step + 1, 0, false},
+		{"clock set back", -step - 1, 0, false},
 		{"set by years", 1 << 62, 0, false},
 		{"after a pause", 0, Pause + 1, false},
 	} {
@@ -91,7 +91,7 @@ func TestSleepIsNoticedOnce(t *testing.T) {
 	m := &machine{}
 	w := m.watch()
 	before := time.Now()
-	m.sleep(Most)
+	m.sleep(most)
 	require.False(t, w.Fresh(time.Now()))
 	require.False(t, asks(w))
 	require.False(t, w.Since(before))
@@ -204,6 +204,6 @@ func TestStopAtTheBeginningHidesNoSleep(t *testing.T) {
 	w := m.watch()
 	m.pause = 0
 	require.False(t, asks(w))
-	m.slept = Most + 1
+	m.slept = most + 1
 	require.True(t, asks(w))
 }

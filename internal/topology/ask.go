@@ -25,7 +25,7 @@ func (s *Sentinel) askOne(ctx context.Context, sentinel string, limit time.Durat
 	defer p.Close() //nolint:errcheck // nothing is under way
 	w, err := s.masterOf(ctx, p)
 	if err != nil {
-		return word{}, orLogin(err)
+		return word{}, s.orLogin(err)
 	}
 	o := p.Call(ctx, driver.Limits{}, command("SENTINEL", "SENTINELS", s.config.Name))
 	w.others = s.othersIn(o.Reply)

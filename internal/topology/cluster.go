@@ -3,7 +3,6 @@ package topology
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,7 +16,6 @@ type ClusterConfig struct {
 	Addresses []string                    // of some servers, which are asked first
 	Map       func(address string) string // of what servers name; nil for none
 	Servers   *driver.Config              // of all connections
-	Logger    *slog.Logger                // of what delays calls; nil for none
 
 	// SlotsOnly says that Servers.Dial may encrypt. Only CLUSTER SLOTS names
 	// the ports for connections such as the one that has asked.
@@ -41,7 +39,7 @@ type Cluster struct {
 
 // NewCluster returns the topology of a Cluster. It makes no network call.
 func NewCluster(c ClusterConfig) *Cluster {
-	t := &Cluster{search: newSearch(c.Logger), config: c, doubted: map[string]time.Time{}}
+	t := &Cluster{search: newSearch(), config: c, doubted: map[string]time.Time{}}
 	t.run = t.loadUntilClosed
 	return t
 }
@@ -49,8 +47,8 @@ func NewCluster(c ClusterConfig) *Cluster {
 // Topology returns the functions that a router calls.
 func (c *Cluster) Topology() *driver.Topology {
 	return &driver.Topology{
-		Master: c.Master, Masters: c.Masters, Invalidate: c.Invalidate, Refresh: c.Refresh, Redirect: c.Redirect, Sharded: true,
-		Changes: c.changes, Close: c.Close,
+		Master: c.Master, Cached: c.Cached, Masters: c.Masters, Invalidate: c.Invalidate, Refresh: c.Refresh, Redirect: c.Redirect, Sharded: true,
+		Changes: c.changes, LogTo: c.logTo, Close: c.Close,
 	}
 }
 
@@ -65,13 +63,23 @@ func (c *Cluster) Master(ctx context.Context, key string) (string, error) {
 	if key == "" {
 		return t.masters[0], nil
 	}
-	slot := SlotOf(key)
+	slot := slotOf(key)
 	address := t.master(slot)
 	if address == "" {
 		signal(c.soon)
 		return "", &reason{fmt.Sprintf("CLUSTERDOWN: slot %d has no master that is online", slot), t.kindOfHole()}
 	}
 	return address, nil
+}
+
+// Cached returns the address of the master of a key, if the table has one.
+func (c *Cluster) Cached(key string) (address string, known bool) {
+	t := c.table.Load()
+	if t == nil || key == "" {
+		return "", false
+	}
+	address = t.master(slotOf(key))
+	return address, address != ""
 }
 
 // Masters returns the addresses of all masters that have slots. If slots have
@@ -91,7 +99,6 @@ func (c *Cluster) Masters(ctx context.Context) ([]string, error) {
 // current returns the table, if need be after a load.
 func (c *Cluster) current(ctx context.Context) (*table, error) {
 	if t := c.table.Load(); t != nil {
-		driver.Unkept(ctx)
 		return t, nil
 	}
 	next, last := c.request()
@@ -132,7 +139,7 @@ func (c *Cluster) Redirect(key, from, to string, once bool) (address string) {
 	}
 	address, err := named(c.config.Map, from, strings.Trim(to[:at], "[]"), to[at+1:])
 	if err == nil && address != "" && !once && key != "" {
-		c.correct(SlotOf(key), address, from)
+		c.correct(slotOf(key), address, from)
 	}
 	return address
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // clusterOf returns the topology of the Cluster of these servers, closed when
@@ -119,11 +119,11 @@ func (c *Cluster) known() []string {
 func TestSlotOfKey(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t, "--cluster-enabled", "yes")
-	require.Equal(t, 0x31C3, SlotOf("123456789"), "the value that the specification has")
+	require.Equal(t, 0x31C3, slotOf("123456789"), "the value that the specification has")
 	for _, key := range []string{"", "k", "relock:{orders/42}:q", "{a}{b}", "{}x", "x{}{y}", "{", "}{", "a{b", "a{{b}}c", "\xff\x00{\x80}"} {
 		slot, err := redis.Int(s.Do(t, "CLUSTER", "KEYSLOT", key), nil)
 		require.NoError(t, err)
-		require.Equal(t, slot, SlotOf(key), "%q", key)
+		require.Equal(t, slot, slotOf(key), "%q", key)
 	}
 }
 
@@ -136,16 +136,16 @@ func TestClusterWithoutSlots(t *testing.T) {
 	_, err := p.Master(t.Context(), "k")
 	require.ErrorContains(t, err, "no slots of the Cluster: server "+s.Address+": it knows no master")
 	require.True(t, lockspec.IsRetryable(err), err)
-	first := SlotOf("k")
+	first := slotOf("k")
 	s.Do(t, "CLUSTER", "ADDSLOTS", first)
 	require.Eventually(t, func() bool {
 		address, err := p.Master(t.Context(), "k")
 		return err == nil && address == s.Address
 	}, noFailover, time.Millisecond)
 	_, err = p.Master(t.Context(), "other")
-	require.EqualError(t, err, fmt.Sprintf("CLUSTERDOWN: slot %d has no master that is online", SlotOf("other")))
+	require.EqualError(t, err, fmt.Sprintf("CLUSTERDOWN: slot %d has no master that is online", slotOf("other")))
 	require.True(t, lockspec.IsRetryable(err), err)
-	s.Do(t, "CLUSTER", "ADDSLOTS", SlotOf("other"))
+	s.Do(t, "CLUSTER", "ADDSLOTS", slotOf("other"))
 	require.Eventually(t, func() bool {
 		address, err := p.Master(t.Context(), "other")
 		return err == nil && address == s.Address

@@ -84,9 +84,9 @@ func (r *round) nextEpoch() int64 {
 }
 
 // orLogin adds to the refusal of a sentinel what to do about it.
-func orLogin(err error) error {
+func (s *Sentinel) orLogin(err error) error {
 	if errors.Is(err, errs.ErrDenied) {
-		return fmt.Errorf("%w; see WithSentinelLogin", err)
+		return fmt.Errorf("%w; see %s", err, s.config.LoginBy)
 	}
 	return err
 }

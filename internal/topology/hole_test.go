@@ -9,8 +9,8 @@ import (
 
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // loseMaster kills the master of a key, and waits until the table has no other
@@ -34,7 +34,7 @@ func loseMaster(t testing.TB, p *Cluster, s *redistest.Cluster, key string) (rep
 }
 
 // inTable returns the master of a key, and asks for no load.
-func (c *Cluster) inTable(key string) string { return c.table.Load().master(SlotOf(key)) }
+func (c *Cluster) inTable(key string) string { return c.table.Load().master(slotOf(key)) }
 
 // Nobody asks for the key while its slot has no master. The table has the
 // successor all the same.
@@ -44,8 +44,10 @@ func TestHoleInTheTableIsFilled(t *testing.T) {
 	p := clusterOf(t, s.Addresses())
 	requireFound(t, p, s)
 	loseMaster(t, p, s, "k")()
+	watch := testkit.NewStopwatch(t)
 	next := s.MasterOf(t, "k").Address
 	testkit.Eventually(t, testkit.Patience, func() bool { return p.inTable("k") == next }, "the table has the successor")
+	watch.Within(loadPoll/4, "the next load comes anyway")
 }
 
 // A request for a slot without a master waits for it, and so does one for all
@@ -90,7 +92,7 @@ func TestRequestWaitsForTheMasterOfItsSlot(t *testing.T) {
 func TestRequestWaitsForAMasterWithinItsLimit(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t, "--cluster-enabled", "yes")
-	s.Do(t, "CLUSTER", "ADDSLOTS", SlotOf("k"))
+	s.Do(t, "CLUSTER", "ADDSLOTS", slotOf("k"))
 	p := clusterOf(t, []string{s.Address})
 	config := connections()
 	config.DialTimeout = time.Hour
@@ -117,7 +119,7 @@ func TestRequestWaitsForAMasterWithinItsLimit(t *testing.T) {
 // A look that is under way does not count: it may have asked before.
 func TestRefreshBeginsAfterTheCall(t *testing.T) {
 	t.Parallel()
-	s := newSearch(nil)
+	s := newSearch()
 	s.run = func() { <-s.life.Done() }
 	begin := func() {
 		s.mu.Lock()
@@ -134,8 +136,8 @@ func TestRefreshBeginsAfterTheCall(t *testing.T) {
 	done := testkit.Async(t, func() error { return s.Refresh(t.Context()) })
 	isWanted := func() bool { return len(s.soon) > 0 || len(done) > 0 }
 	testkit.Eventually(t, testkit.Patience, isWanted, "a look is wanted")
+	<-s.soon // before the end, after which the channel may be full again
 	conclude()
-	<-s.soon
 	testkit.Eventually(t, testkit.Patience, isWanted, "the next one is wanted")
 	require.Empty(t, done)
 	begin()

@@ -14,7 +14,10 @@ import (
 
 const (
 	loadLimit = time.Second // for each server
-	loadPoll  = time.Minute // between two loads, while the table is valid
+
+	// Between two loads, while the table is valid. No message reports another
+	// master: an idle client with holds finds it so.
+	loadPoll = 10 * time.Second
 
 	// Between the end of a load and the next one, while the table is invalid.
 	// Up to half of it is added.

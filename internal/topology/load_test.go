@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // While a master fails, and requests to it do too, its slots are not asked for
@@ -120,8 +120,9 @@ func TestSlotThatMoves(t *testing.T) {
 	address, err := p.Master(t.Context(), "k")
 	require.NoError(t, err)
 	require.Equal(t, from.Address, address)
-	s.MoveSlot(t, SlotOf("k"), to)
-	s.MoveSlot(t, SlotOf(beside), to)
+	s.MoveSlot(t, slotOf("k"), to)
+	s.MoveSlot(t, slotOf(beside), to)
+	watch := testkit.NewStopwatch(t)
 	require.Equal(t, to.Address, p.Redirect("k", from.Address, to.Address, false))
 	address, err = p.Master(t.Context(), "k")
 	require.NoError(t, err)
@@ -130,6 +131,7 @@ func TestSlotThatMoves(t *testing.T) {
 		address, _ := p.Master(t.Context(), beside)
 		return address == to.Address
 	}, noFailover, time.Millisecond)
+	watch.Within(loadPoll/4, "the next load comes anyway")
 	requireFound(t, p, s)
 	select {
 	case <-p.changes:
@@ -153,7 +155,7 @@ func TestLoadUndoesNoNewerCorrection(t *testing.T) {
 		found, err := p.ask(t.Context(), order[0])
 		require.NoError(t, err)
 		if first { // the table has it already, from a load or another request
-			p.table.Store(p.table.Load().with(SlotOf("k"), "127.0.0.1:7"))
+			p.table.Store(p.table.Load().with(slotOf("k"), "127.0.0.1:7"))
 		}
 		require.Equal(t, "127.0.0.1:7", p.Redirect("k", old, "127.0.0.1:7", false))
 		p.finish(order[0], found, nil)

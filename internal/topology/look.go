@@ -90,11 +90,14 @@ func (s *Sentinel) finish(ctx context.Context, r *round, took time.Duration) (fo
 	}
 	s.setLimit(r, took)
 	s.learn(r)
+	// A greater epoch of the same master: it was replaced for a while.
+	returned := r.epoch > s.epoch
 	s.epoch = r.nextEpoch()
-	if found = r.master != ""; found && r.master != s.master {
-		if s.master != "" {
-			signal(s.changes)
-		}
+	found = r.master != ""
+	if found && s.master != "" && (r.master != s.master || returned) {
+		signal(s.changes)
+	}
+	if found && r.master != s.master {
 		s.master, s.invalid = r.master, false
 	}
 	s.conclude(r.err())

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func sentinelOf(t testing.TB, s *redistest.Sentinels, change ...func(*SentinelCo
 // quickSentinelOf is sentinelOf with the limit that a new topology has.
 func quickSentinelOf(t testing.TB, s *redistest.Sentinels, change ...func(*SentinelConfig)) *Sentinel {
 	return changed(t, NewSentinel, SentinelConfig{
-		Name: redistest.SentinelName, Addresses: s.Addresses(), Password: new(string), Servers: connections(),
+		Name: redistest.SentinelName, Addresses: s.Addresses(), Password: new(string), LoginBy: "WithSentinelLogin", Servers: connections(),
 	}, change)
 }
 

@@ -18,10 +18,10 @@ type search struct {
 	tasks   tasks.Group
 	changes chan struct{}
 	soon    chan struct{} // look, unless that was just done
-	logger  *slog.Logger
 
 	mu      sync.Mutex
 	run     func() // looks until Close
+	logger  *slog.Logger
 	started bool
 	looking bool      // a look is under way
 	warned  time.Time // when a look was logged
@@ -37,14 +37,17 @@ type look struct {
 
 func newLook() *look { return &look{done: make(chan struct{})} }
 
-// newSearch returns a search that logs to logger, unless that is nil.
-func newSearch(logger *slog.Logger) *search {
-	s := &search{next: newLook(), changes: make(chan struct{}, 1), soon: make(chan struct{}, 1), logger: logger}
-	if logger == nil {
-		s.logger = slog.New(slog.DiscardHandler)
-	}
+func newSearch() *search {
+	s := &search{next: newLook(), changes: make(chan struct{}, 1), soon: make(chan struct{}, 1), logger: slog.New(slog.DiscardHandler)}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
+}
+
+// logTo sets the logger of what delays calls. By default nothing is logged.
+func (s *search) logTo(logger *slog.Logger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.logger = logger
 }
 
 // start starts the goroutine that looks, once; mu is held.
@@ -107,8 +110,9 @@ func (s *search) warn(failed *lookError) {
 		return
 	}
 	s.warned = time.Now()
+	logger := s.logger
 	s.tasks.Start(func() {
-		s.logger.Warn("relock: a server refuses, but no majority of those in the settings: asking on", "reason", failed.Error())
+		logger.Warn("relock: a server refuses, but no majority of those in the settings: asking on", "reason", failed.Error())
 	})
 }
 

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -15,9 +14,9 @@ type SentinelConfig struct {
 	Addresses []string // of sentinels, in the order in which they are asked
 	Username  string
 	Password  *string                     // see [driver.Config]
+	LoginBy   string                      // what the user sets them by, for errors
 	Map       func(address string) string // of what sentinels name; nil for none
 	Servers   *driver.Config              // of the connections to servers
-	Logger    *slog.Logger                // of what delays calls; nil for none
 }
 
 // Sentinel knows the master that sentinels name. Its methods may be called
@@ -41,7 +40,7 @@ type Sentinel struct {
 // NewSentinel returns the topology of one master. It makes no network call.
 func NewSentinel(c SentinelConfig) *Sentinel {
 	s := &Sentinel{
-		search: newSearch(c.Logger), config: c, now: make(chan struct{}, 1), sentinels: slices.Clone(c.Addresses), limit: firstLimit,
+		search: newSearch(), config: c, now: make(chan struct{}, 1), sentinels: slices.Clone(c.Addresses), limit: firstLimit,
 	}
 	s.run = s.lookUntilClosed
 	return s
@@ -50,12 +49,12 @@ func NewSentinel(c SentinelConfig) *Sentinel {
 // Topology returns the functions that a router calls.
 func (s *Sentinel) Topology() *driver.Topology {
 	return &driver.Topology{
-		Master: func(ctx context.Context, _ string) (string, error) { return s.Master(ctx) },
+		Master: func(ctx context.Context, _ string) (string, error) { return s.Master(ctx) }, Cached: s.cached,
 		Masters: func(ctx context.Context) ([]string, error) {
 			address, err := s.Master(ctx)
 			return []string{address}, err
 		},
-		Invalidate: s.Invalidate, Refresh: s.Refresh, Changes: s.changes, Close: s.Close,
+		Invalidate: s.Invalidate, Refresh: s.Refresh, Changes: s.changes, LogTo: s.logTo, Close: s.Close,
 	}
 }
 
@@ -64,7 +63,6 @@ func (s *Sentinel) Topology() *driver.Topology {
 func (s *Sentinel) Master(ctx context.Context) (string, error) {
 	address, next, last := s.known()
 	if address != "" {
-		driver.Unkept(ctx)
 		return address, nil
 	}
 	if err := await(ctx, next, last); err != nil {
@@ -72,6 +70,12 @@ func (s *Sentinel) Master(ctx context.Context) (string, error) {
 	}
 	address, _, _ = s.known()
 	return address, nil
+}
+
+// cached returns the address of the master, if a sentinel has named one.
+func (s *Sentinel) cached(string) (address string, known bool) {
+	address, _, _ = s.known()
+	return address, address != ""
 }
 
 // known returns the master, or else the next look and the error of the last

@@ -10,8 +10,8 @@ import (
 // slots is the number of slots of a Cluster. Each key is in one of them.
 const slots = 16384
 
-// SlotOf returns the slot of a key: the CRC16 of its tag.
-func SlotOf(key string) int {
+// slotOf returns the slot of a key: the CRC16 of its tag.
+func slotOf(key string) int {
 	crc := uint16(0)
 	for _, c := range []byte(driver.TagOf(key)) {
 		crc = crc<<8 ^ crc16[byte(crc>>8)^c]

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,8 +10,8 @@ import (
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // requireWait requires that a new client waits, although one server said no,
@@ -36,9 +37,14 @@ func TestSentinelThatSaysNoIsOutvoted(t *testing.T) {
 	two.Pause(t)
 	three.Kill(t)
 	log := &testkit.Log{}
-	logged := func(c *SentinelConfig) { c.Logger = log.Logger() }
+	logged := func() *Sentinel {
+		p := sentinelOf(t, s)
+		p.limit = noFailover / 3 // each look takes that long, since one hangs
+		p.logTo(log.Logger())
+		return p
+	}
 
-	p := sentinelOf(t, s, logged)
+	p := logged()
 	_, err := p.Master(t.Context())
 	requireWait(t, err, log, one.Address+": knows no master", two.Address+": read", three.Address+": dial")
 	for range 3 {
@@ -51,12 +57,14 @@ func TestSentinelThatSaysNoIsOutvoted(t *testing.T) {
 	one.Do(t, "ACL", "SETUSER", "default", "resetpass", ">another")
 	two.Pause(t)
 	log = &testkit.Log{}
-	_, err = sentinelOf(t, s, logged).Master(t.Context())
+	_, err = logged().Master(t.Context())
 	requireWait(t, err, log, one.Address+": permission denied", two.Address+": read", three.Address+": dial")
 
 	two.Resume(t)
 	two.Do(t, "SENTINEL", "REMOVE", redistest.SentinelName)
-	_, err = sentinelOf(t, s, logged).Master(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience/3)
+	defer cancel()
+	_, err = logged().Master(ctx)
 	require.False(t, lockspec.IsRetryable(err), err)
 	require.ErrorContains(t, err, three.Address+": dial")
 }
@@ -71,15 +79,19 @@ func TestServerThatSaysNoIsOutvoted(t *testing.T) {
 	master.Pause(t)
 	dead.Kill(t)
 	log := &testkit.Log{}
-	logged := func(c *ClusterConfig) { c.Logger = log.Logger() }
 	seeds := []string{alone.Address, master.Address, dead.Address}
+	logged := func() *Cluster {
+		p := clusterOf(t, seeds)
+		p.logTo(log.Logger())
+		return p
+	}
 
-	p := clusterOf(t, seeds, logged)
+	p := logged()
 	_, err := p.Master(t.Context(), "k")
 	requireWait(t, err, log, alone.Address+": it is no Cluster", master.Address+": read", dead.Address+": dial")
 	alone.Do(t, "CONFIG", "SET", "requirepass", "another")
 	log = &testkit.Log{}
-	_, err = clusterOf(t, seeds, logged).Master(t.Context(), "k")
+	_, err = logged().Master(t.Context(), "k")
 	requireWait(t, err, log, alone.Address+": permission denied", master.Address+": read", dead.Address+": dial")
 	require.NotContains(t, err.Error(), "+cluster|shards", "a permission is not what is missing")
 
@@ -96,7 +108,8 @@ func TestServerThatSaysNoIsOutvoted(t *testing.T) {
 func TestOutvotedNoIsLoggedOnceAMinute(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		log := &testkit.Log{}
-		s := newSearch(log.Logger())
+		s := newSearch()
+		s.logTo(log.Logger())
 		for _, lines := range []int{1, 1, 2} {
 			s.mu.Lock()
 			s.conclude(&lookError{outvoted: true})

@@ -50,9 +50,9 @@
 //
 // A poll lists the 64 oldest entries, except those whose request is under way.
 // So a client that can poll but not claim loses each turn once only. After an
-// error the pauses grow to 1 s. If there was no connection, or no answer in 700
-// ms, the oldest call of the line asks as well. It has the pool and the whole
-// command timeout.
+// error the pauses grow to 1 s. The oldest call of the line asks as well. It
+// has the pool and the whole command timeout, and logs what keeps it waiting.
+// An answer may take 700 ms.
 //
 // # The subscription
 //

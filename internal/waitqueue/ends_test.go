@@ -10,10 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/testkit"
-	"github.com/relock-go/relock/internal/waitqueue"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // Close ends all waits immediately, those of local waiters too, and the
@@ -191,29 +189,4 @@ func TestQueueLimitOfLocalWaiters(t *testing.T) {
 	q.Unlock(first.Granted())
 	q.Unlock(second.Granted())
 	q.RequireIdle()
-}
-
-// What ends all waits of a client together does not make it open a connection
-// for each.
-func TestManyWaitersEndOverAFewConnections(t *testing.T) {
-	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
-		const waiters = 300
-		q := locktest.NewQueueBench(t, m, 2, relock.WithMaxIdle(2*waitqueue.MaxSending))
-		c := q.Clients[0]
-		locktest.Engine(c).Driver.(*driver.Pool).Apart = waiters // else they share one
-		q.Take(q.Clients[1])
-		var all []*waiting
-		for range waiters {
-			all = append(all, q.Wait(context.Background(), c))
-		}
-		q.AwaitQueued(q.EntriesOf(waiters, 1))
-		q.AwaitSubscribed(c)
-		before := q.Server.Info(t, "stats", "total_connections_received")
-		replaceKey(q, "RPUSH", "x")
-		for _, w := range all {
-			require.ErrorIs(t, w.End(), relock.ErrKeyConflict)
-		}
-		opened := q.Server.Info(t, "stats", "total_connections_received") - before
-		require.LessOrEqual(t, opened, int64(2*waitqueue.MaxSending), "connections")
-	})
 }

@@ -221,7 +221,8 @@ func (w *Entry) Leave() {
 		w.Line.Queue.remove(w)
 		if w.Sent && (!w.once || w.indeterminate.Exists()) {
 			s := w.Settings
-			job := background.NewRelease(w.Line.key, s.Expiry(), s.Lease, w.indeterminate, Cancel(w.Line.redisKey, w.Name, true))
+			job := background.NewRelease(w.Line.key, s.Expiry(), s.Lease, w.indeterminate,
+				cancelOf(w.Line.redisKey, w.Name, true))
 			// If no request is indeterminate, the entry cannot have the lock.
 			job.BestEffort = !w.indeterminate.Exists()
 			w.Line.Queue.host.Retrier.Retry(job)
@@ -241,7 +242,7 @@ type Granted struct {
 // Granted returns what the last attempt was granted. If the call continues, a
 // new name is drawn.
 func (w *Entry) Granted() Granted {
-	g := Granted{w.hold, w.args[1].(string), w.tokens, w.indeterminate, Cancel(w.Line.redisKey, w.Name, true), w.claim}
+	g := Granted{w.hold, w.args[1].(string), w.tokens, w.indeterminate, cancelOf(w.Line.redisKey, w.Name, true), w.claim}
 	w.claim = nil
 	w.Name, w.Known, w.Sent, w.indeterminate = "", false, false, script.Indeterminate{}
 	w.Line.Queue.mu.Lock()

@@ -10,12 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // newRetained returns a lock that was handed off to its only local waiter,
@@ -99,7 +98,9 @@ func TestRetainedEntry(t *testing.T) {
 			q.Unlock(h)
 		},
 		"lost": func(q *bench, h relock.Hold) {
-			locktest.Level(h).Lease().Lose(relock.ErrLockLost)
+			q.Server.Do(q, "DEL", q.Key)
+			locktest.RenewNow(h)
+			require.ErrorIs(q, testkit.EndedWithin(q, h.Context(), testkit.Patience), relock.ErrLockLost)
 			require.ErrorIs(q, h.Unlock(q.Context()), relock.ErrLockLost)
 		},
 		"handed off to": func(q *bench, h relock.Hold) {
@@ -107,8 +108,7 @@ func TestRetainedEntry(t *testing.T) {
 			q.AwaitQueued(2)
 			time.Sleep(20 * time.Millisecond) // the lock is reserved for the entry then
 			watch := testkit.NewStopwatch(q)
-			p := locktest.LeaseOf(h).Protocol().Release(lease.Levels{}, 9, 0)
-			require.Equal(q, int64(1), q.Server.Do(q, "EVAL", append([]any{p.Script.Source, 3, q.Key, q.Key + ":q", q.Key + ":b"}, p.Args...)...))
+			require.NoError(q, q.Clients[1].ForceUnlock(q.Context(), locktest.QueueKey, "maintenance"))
 			next := other.Granted()
 			watch.Within(time.Second)
 			require.ErrorIs(q, h.Unlock(q.Context()), relock.ErrLockLost)
@@ -202,23 +202,4 @@ func TestNoLocalHandOffToANotifiedWaiter(t *testing.T) {
 	next := w.Granted()
 	require.NotEqual(t, value, q.Value())
 	q.UnlockLast(next)
-}
-
-// A waiter that is handed the lock while it is woken leaves the wake-up to its
-// entry, which is another waiter's then.
-func TestLocalHandOffDuringAWakeUp(t *testing.T) {
-	t.Parallel()
-	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 2)
-	h := q.Take(q.Clients[0])
-	w := q.WaitLocally(t.Context(), 0)
-	c, l := q.Clients[0], locktest.Level(h).Lease()
-	next, left := locktest.Engine(c).Queue.Next(q.Key, -time.Hour, 0, locktest.Level(h).Settings())
-	require.Nil(t, left)
-	entry := line(q, c).Retained
-	entry.Nudge() // the waiter wakes, finds that it has the lock, and waits for that
-	testkit.Eventually(t, testkit.Patience, func() bool { return len(entry.Wake) == 0 }, "awake")
-	require.Same(t, l.PassTo(next), locktest.Level(w.Granted()))
-	require.Len(t, entry.Wake, 1)
-	l.Lose(relock.ErrLockLost) // the first hold was not unlocked
-	q.RequireIdle()
 }

@@ -17,3 +17,9 @@ func (q *Queue) PauseFor(d time.Duration) {
 		w.wakeups.next = time.Now().Add(d)
 	}
 }
+
+// CheckPause and ChecksAhead limit the attempts that messages cause.
+const (
+	CheckPause  = checkPause
+	ChecksAhead = checksAhead
+)

@@ -10,11 +10,11 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/background"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // A waiter gives up, in the queue or at the moment of the unlock. Then it has
@@ -210,7 +210,8 @@ func TestWaitEndsBeforeTheQueueAnswers(t *testing.T) {
 	t.Parallel()
 	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 1)
 	q.Take(q.Clients[0])
-	slow, proxy := q.Behind()
+	// The wait ends first, not the request.
+	slow, proxy := q.Behind(relock.WithCommandTimeout(testkit.Patience))
 	proxy.On(faults.Script(script.Enqueue.SHA), faults.Every, faults.DropAnswer)
 	require.ErrorIs(t, q.Wait(t.Context(), slow, relock.WithBlockTimeout(3*time.Second)).End(), relock.ErrLockAcquiredByOthers)
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 var plainModes = []mode{locktest.PlainUnfair, locktest.PlainFair}
@@ -122,7 +122,7 @@ func TestClaimPassesASilentRenewal(t *testing.T) {
 		other := locktest.Take(t, relock.NewRedisLock("other", q.waiter).TryAcquire)
 		renewal := faults.Script(script.Renew.SHA)
 		q.proxy.On(renewal, 1, faults.DropRequest)
-		locktest.Engine(q.waiter).Watchdog().Hasten()
+		locktest.RenewNow(other)
 		require.True(t, q.proxy.Await(renewal, 1, testkit.Patience))
 		h, _ := q.HandOff(q.held, q.waits)
 		testkit.Eventually(t, testkit.Patience, func() bool { return h.Err() != nil || time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")

@@ -81,13 +81,13 @@ func (w *Entry) LeaveWith(released error) {
 }
 
 // The budget of hand-offs within this process, counted from the grant by Redis.
-// PassAlone applies while no other process is known to wait, PassBeside while
+// passAlone applies while no other process is known to wait, passBeside while
 // one is. Without a budget, a process with many goroutines would leave almost
 // nothing to the others.
 const (
-	PassesAlone = 1000
-	PassAlone   = 10 * time.Millisecond
-	PassBeside  = time.Millisecond
+	passesAlone = 1000
+	passAlone   = 10 * time.Millisecond
+	passBeside  = time.Millisecond
 )
 
 // Next removes and returns the waiter that gets the lock next in this process.
@@ -102,7 +102,7 @@ func (q *Queue) Next(redisKey string, held time.Duration, passes int16, s *locks
 	if l == nil || len(l.waiters) == 0 {
 		return nil, nil
 	}
-	if held > PassAlone || passes >= PassesAlone || l.remote && held > PassBeside {
+	if held > passAlone || passes >= passesAlone || l.remote && held > passBeside {
 		return nil, nil
 	}
 	i := 0

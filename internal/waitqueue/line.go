@@ -6,9 +6,9 @@ import (
 	"github.com/relock-go/relock/internal/background"
 )
 
-// MaxSending limits how many calls for one lock send at the same time. Ten
+// maxSending limits how many calls for one lock send at the same time. Ten
 // thousand waiters must not open ten thousand connections.
-const MaxSending = 32
+const maxSending = 32
 
 // Line is all calls of one client for one lock. It exists while there is any
 // call.
@@ -39,7 +39,7 @@ func (q *Queue) Enter(key, redisKey string) *Line {
 	defer q.mu.Unlock()
 	l := q.lines[redisKey]
 	if l == nil {
-		l = &Line{Queue: q, key: key, redisKey: redisKey, gate: make(chan struct{}, MaxSending)}
+		l = &Line{Queue: q, key: key, redisKey: redisKey, gate: make(chan struct{}, maxSending)}
 		q.lines[redisKey] = l
 	}
 	l.calls++

@@ -1,7 +1,6 @@
 package waitqueue_test
 
 import (
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // moveTo moves the slot of the lock to the other master of two.
@@ -117,8 +116,7 @@ func TestHandOffsWhileASlotMoves(t *testing.T) {
 func requireTurnsKept(t *testing.T, clients int, meanwhile func(q *bench, h relock.Hold, move *redistest.Move)) {
 	t.Helper()
 	t.Parallel()
-	modes := append(slices.Clone(locktest.Fair), mode{Kind: "RWLock", Fair: true})
-	onTwoMasters(t, modes, clients, func(q *bench, c *redistest.Cluster) {
+	onTwoMasters(t, allFair, clients, func(q *bench, c *redistest.Cluster) {
 		h := q.Take(q.Clients[0])
 		waiting := waitEach(q, patient) // each has 3.6s to take its turn
 		move := c.BeginMove(t, c.SlotOf(t, q.Key), other(q, c))

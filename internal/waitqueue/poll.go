@@ -96,8 +96,10 @@ func (p *poll) failed(o driver.Result, interval time.Duration) time.Duration {
 		l.wakeFirst() // of an unfair lock, a call may overtake the queue
 	case !lockspec.IsRetryable(o.Err):
 		l.wakeAll() // so that each call finds the error itself
-	case o.Sent.IsZero() || o.Unanswered():
-		l.wakeFirst() // a call has the pool, and more time to connect and for an answer
+	default:
+		// A call has the pool, and more time to connect and for an answer.
+		// It also logs what keeps it waiting.
+		l.wakeFirst()
 	}
 	return p.pause + rand.N(p.pause/5+1)
 }

@@ -21,6 +21,7 @@ type Queue struct {
 	host          *Host
 	poller        *background.Fleet
 	subscriptions *subscriptions
+	turns         sync.Pool // channels of waiters that have got a hold
 
 	mu    sync.Mutex
 	last  uint64            // number of the last hold that was drawn
@@ -214,14 +215,14 @@ func (q *Queue) notify(name, redisKey string, mayGrant bool) {
 	case w != nil && w.Line.redisKey == redisKey:
 		w.Nudge()
 	case rest != "":
-		q.host.Retrier.BestEffort(Cancel(redisKey, name, false))
+		q.host.Retrier.BestEffort(cancelOf(redisKey, name, false))
 	}
 }
 
-// Cancel returns a request that removes an entry from the queue, and releases
+// cancelOf returns a request that removes an entry from the queue, and releases
 // what is reserved for it. With alsoHold, it also releases the hold that the
 // entry has taken.
-func Cancel(redisKey, wait string, alsoHold bool) func(time.Time) script.Call {
+func cancelOf(redisKey, wait string, alsoHold bool) func(time.Time) script.Call {
 	flag := 0
 	if alsoHold {
 		flag = 1
@@ -237,7 +238,7 @@ func (q *Queue) Cancels() (all []script.Call) {
 	defer q.mu.Unlock()
 	for _, l := range q.lines {
 		for _, w := range l.waits {
-			all = append(all, Cancel(l.redisKey, w.Name, true)(time.Now()))
+			all = append(all, cancelOf(l.redisKey, w.Name, true)(time.Now()))
 		}
 	}
 	return all

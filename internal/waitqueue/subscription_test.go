@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // The subscriptions are cut again and again while the lock goes round: no
@@ -133,13 +133,14 @@ func TestPollIsNeverFaster(t *testing.T) {
 	deaf := asUser(q, []any{"~*", "&*", "+@all", "-subscribe"}, relock.WithPollInterval(poll))
 	h := q.Take(q.Clients[0])
 	q.Server.Do(t, "CONFIG", "RESETSTAT")
-	start := time.Now()
+	start, watch := time.Now(), testkit.NewStopwatch(t)
 	w := q.Wait(t.Context(), deaf)
 	polls := 0
 	testkit.Eventually(t, testkit.Patience, func() bool {
 		polls = locktest.Calls(t, q.Server, "evalsha")
 		return polls >= 25
 	}, "polls")
+	watch.Within(100*poll, "without a subscription, it polls at the interval")
 	require.LessOrEqual(t, polls, 1+int(time.Since(start)/poll))
 	q.Unlock(h)
 	q.Unlock(w.Granted())

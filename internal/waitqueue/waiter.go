@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
@@ -51,13 +50,10 @@ func (c *Call) Nudge() {
 	}
 }
 
-// turns are the channels of waiters that have got a hold, for other waiters.
-var turns = sync.Pool{New: func() any { return make(chan Offer, 1) }}
-
 // Join adds a call as the last waiter. It fails if the queue limit is reached,
 // or if the waiters are for another kind of lock.
 func (l *Line) Join(c *Call) (*Waiter, error) {
-	s := &Waiter{Line: l, Call: c, Turn: turns.Get().(chan Offer)}
+	s := &Waiter{Line: l, Call: c, Turn: l.Queue.turn()}
 	l.Queue.mu.Lock()
 	if err := l.admits(c.Settings); err != nil {
 		l.Queue.mu.Unlock()
@@ -72,6 +68,16 @@ func (l *Line) Join(c *Call) (*Waiter, error) {
 // ErrOtherKind is returned for a call that meets waiters for another kind of
 // lock.
 var ErrOtherKind = errors.New("the line is of another kind of lock")
+
+// turn returns the channel of a waiter of this client that has got a hold, or a
+// new one. No client uses one of another: a bubble of testing/synctest forbids
+// that.
+func (q *Queue) turn() chan Offer {
+	if c, ok := q.turns.Get().(chan Offer); ok {
+		return c
+	}
+	return make(chan Offer, 1)
+}
 
 // admits returns an error if a call with settings s cannot join; queue.mu is
 // held.
@@ -114,7 +120,7 @@ func (s *Waiter) Await() (Offer, bool) {
 // Done gives the channel of a waiter to another one. The waiter must have
 // received a hold that was passed on, which is the last of its offers.
 func (s *Waiter) Done() {
-	turns.Put(s.Turn)
+	s.Line.Queue.turns.Put(s.Turn)
 	s.Turn = nil
 }
 

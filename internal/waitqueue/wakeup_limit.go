@@ -3,13 +3,13 @@ package waitqueue
 import "time"
 
 // An attempt costs the server a script, and any client that may publish can
-// forge a message. So messages cause one attempt in CheckPause, after
-// ChecksAhead attempts without a pause. Those are needed for an unfair lock:
+// forge a message. So messages cause one attempt in checkPause, after
+// checksAhead attempts without a pause. Those are needed for an unfair lock:
 // for its first 10 ms, an entry is only notified, and newcomers are often
 // quicker. After that, a real message brings the lock.
 const (
-	CheckPause  = 5 * time.Millisecond
-	ChecksAhead = 8
+	checkPause  = 5 * time.Millisecond
+	checksAhead = 8
 )
 
 // wakeupLimit limits how often messages notify a call. It is guarded by
@@ -27,10 +27,10 @@ func (q *Queue) admit(u *wakeupLimit, deliver func()) bool {
 	now := time.Now()
 	pause := u.next.Sub(now)
 	if pause <= 0 {
-		if first := now.Add(-ChecksAhead * CheckPause); first.After(u.next) {
+		if first := now.Add(-checksAhead * checkPause); first.After(u.next) {
 			u.next = first
 		}
-		u.next = u.next.Add(CheckPause)
+		u.next = u.next.Add(checkPause)
 		return true
 	}
 	if !u.due {

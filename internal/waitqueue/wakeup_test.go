@@ -11,13 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
@@ -233,23 +232,4 @@ func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
 		}
 		requireMedian(t, took, locktest.NotifyLimit)
 	})
-}
-
-// A wake-up whose call was cancelled before using it goes to the waiter that
-// has its entry next: the lock is reserved for that.
-func TestWakeUpOfACancelledCall(t *testing.T) {
-	t.Parallel()
-	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
-	h, c := q.Take(q.Clients[1]), q.Clients[0]
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	first, second := q.WaitLocally(ctx, 0, polledSeldom()...), q.WaitLocally(t.Context(), 1, polledSeldom()...)
-	owner := line(q, c).Waiters[0].Attempt.(interface{ OwnerID() string }).OwnerID()
-	resume := locktest.Engine(c).Block(lease.OwnerKey{Lock: locktest.QueueKey, ID: owner, Family: lockspec.ReentrantFamily}) // as another call of its owner does
-	q.Unlock(h)
-	testkit.Eventually(t, testkit.Patience, func() bool { return !q.IsQueued(c) }, "is woken")
-	cancel()
-	require.ErrorIs(t, first.End(), context.Canceled)
-	resume()
-	q.UnlockLast(second.Granted(), seldom)
 }

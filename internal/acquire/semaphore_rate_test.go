@@ -1,0 +1,124 @@
+package acquire_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/carried"
+	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/testkit"
+)
+
+// minimumEnds are the ends of the minimum holds of all permits that callers
+// got, by the server's clock in microseconds. What a call gave up is not among
+// them.
+type minimumEnds struct {
+	mu   sync.Mutex
+	ends []int64
+}
+
+// note notes the permit of a caller.
+func (m *minimumEnds) note(b *bench, key string, h *lease.Hold) error {
+	end, err := redis.Int64(b.server.Do(b, "ZSCORE", b.key(key), "#"+h.Lease().Protocol().HoldID()), nil)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ends = append(m.ends, -end)
+	return err
+}
+
+// With a minimum hold no more callers begin in any time of that length than
+// there are permits, by the server's clock, whatever other calls give up.
+func TestSemaphoreRate(t *testing.T) {
+	const limit, calls, d = 4, 24, 400 * time.Millisecond
+	b := newBench(t)
+	opts := []relock.LockOption{relock.WithBlock(), relock.WithFair(), relock.WithMinHold(d)}
+	seen := &minimumEnds{}
+	var group sync.WaitGroup
+	for n := range calls {
+		c := []*relock.Client{b.client, b.other}[n%2]
+		run := func(own ...relock.LockOption) error {
+			return relock.NewSemaphore("k", limit, c, append(opts, own...)...).Do(t.Context(), func(ctx context.Context) error {
+				return seen.note(b, "k", carried.By(ctx).Hold.(*lease.Hold))
+			})
+		}
+		group.Go(func() {
+			if err := run(); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Go(func() {
+			if err := run(relock.WithBlockTimeout(time.Millisecond)); err != nil && !relock.NotRun(err) {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	require.GreaterOrEqual(t, len(seen.ends), calls)
+	slices.Sort(seen.ends)
+	locktest.RequireRate(t, seen.ends, limit, d)
+}
+
+// A minimum hold goes on, from the grant, after the holder has died or was
+// forced to end, even if the lease is shorter.
+func TestSemaphoreMinimumHoldOutlivesTheHolder(t *testing.T) {
+	const d = 1500 * time.Millisecond
+	t.Parallel()
+	for name, end := range map[string]func(b *bench, c *relock.Client, h relock.Hold){
+		"it dies": func(b *bench, c *relock.Client, _ relock.Hold) { require.NoError(b, c.Close()) },
+		"forced": func(b *bench, _ *relock.Client, _ relock.Hold) {
+			require.NoError(b, b.client.ForceUnlock(b.Context(), "k", "test"))
+		},
+		"unlocks": func(b *bench, _ *relock.Client, h relock.Hold) {
+			if err := h.Unlock(b.Context()); err != nil {
+				require.ErrorIs(b, err, relock.ErrLockLost, "on a slow machine")
+			}
+		},
+		"is lost":   func(b *bench, _ *relock.Client, h relock.Hold) { requireEnds(b, h, relock.ErrLockLost) },
+		"lost late": func(*bench, *relock.Client, relock.Hold) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			holder := locktest.Sibling(t, b.server, b.client)
+			before := time.Now()
+			h := locktest.Take(t, relock.NewSemaphore("k", 1, holder, relock.WithExpiry(d/3), relock.WithMinHold(d)).Acquire)
+			end(b, holder, h)
+			_, err := relock.NewSemaphore("k", 1, b.other, relock.WithMinHold(d)).TryAcquire(t.Context())
+			if time.Since(before) < d {
+				require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+			}
+			next := locktest.Take(t, relock.NewSemaphore("k", 1, b.other, relock.WithBlockTimeout(testkit.Patience)).Acquire)
+			require.GreaterOrEqual(t, time.Since(before), d)
+			require.NoError(t, next.Unlock(t.Context()))
+			testkit.Eventually(t, testkit.Patience, func() bool { return b.exists("k") == 0 }, "free")
+		})
+	}
+}
+
+// A renewal does not lengthen a minimum hold, and no renewal ends it.
+func TestSemaphoreMinimumHoldOfARenewedLease(t *testing.T) {
+	const d = 300 * time.Millisecond
+	b := newBench(t)
+	s := relock.NewSemaphore("k", 1, b.client, relock.WithMinHold(d))
+	before := time.Now()
+	h := locktest.Take(t, s.Acquire)
+	require.NoError(t, h.Extend(t.Context(), time.Minute))
+	require.NoError(t, h.Unlock(t.Context()))
+	if info := locktest.Inspect(t, b.client, "k"); time.Since(before) < d {
+		require.Equal(t, relock.StateKept, info.State)
+		require.Empty(t, info.Readers)
+		require.LessOrEqual(t, info.Remaining, d+2*time.Millisecond)
+	}
+	h = locktest.Take(t, relock.NewSemaphore("k", 1, b.other, relock.WithMinHold(d), relock.WithBlock()).Acquire)
+	require.GreaterOrEqual(t, time.Since(before), d)
+	time.Sleep(d)
+	require.NoError(t, h.Unlock(t.Context()))
+	b.requireFree("k")
+}

@@ -1,0 +1,151 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/waitqueue"
+)
+
+// SetClocks replaces the clocks of the suspend monitor.
+func (m *Manager) SetClocks(all func() time.Duration, split func(time.Time) (wall, awake time.Duration)) {
+	m.monitor = newSuspendMonitor(m, all, split)
+}
+
+// StopTicks keeps the suspend monitor from checking periodically. Only calls
+// check then. It must be called before the first hold.
+func (m *Manager) StopTicks() { m.monitor.once.Do(func() {}) }
+
+// AskClocks makes the suspend monitor check with the kernel.
+func (m *Manager) AskClocks() { m.monitor.checkNow() }
+
+// IsFresh reports whether the last check with the kernel is recent.
+func (m *Manager) IsFresh() bool { return m.monitor.watch.Fresh(time.Now()) }
+
+// PutLost gives the owner a lost lease of the grant, until remove is called.
+func (m *Manager) PutLost(key OwnerKey, g *Grant, why error) (remove func()) {
+	o := m.Enter(key)
+	o.turn.take()
+	defer o.turn.give()
+	o.lease = newLease(m, g)
+	o.lease.over = why
+	return func() {
+		o.turn.take()
+		o.lease = nil
+		o.turn.give()
+		m.Exit(o)
+	}
+}
+
+// StopMaxHold stops the timer of the maximum hold. It returns when the maximum
+// hold ends.
+func (h *Hold) StopMaxHold() time.Time {
+	h.maxHold.Stop()
+	return h.maxHold.end
+}
+
+// ReachMaxHold ends the hold as the timer of its maximum hold does.
+func (h *Hold) ReachMaxHold() { h.expire() }
+
+// Freeze blocks all users of the lease until thaw is called.
+func (l *Lease) Freeze() (thaw func()) {
+	l.mu.Lock()
+	return l.mu.Unlock
+}
+
+// StartTimer sets the expiry timer of the lease again.
+func (l *Lease) StartTimer() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.client.expiry.watch(l)
+}
+
+// StopTimer stops the expiry timer of the lease for good.
+func (l *Lease) StopTimer() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.client.expiry.forget(l)
+}
+
+// RenewNow makes the next renewal due immediately.
+func (l *Lease) RenewNow() { l.renewer().Add(&l.job, time.Now()) }
+
+// MarkLost is Lose, but returns the follow-up work.
+func (l *Lease) MarkLost(why error) (follow func()) { return l.markLost(why) }
+
+// Refuse limits the validity of the lease to d from now, as if the server had
+// refused it.
+func (l *Lease) Refuse(d time.Duration) { l.endWithin(d) }
+
+// Renewed handles the answer to a renewal that was sent at sent.
+func (l *Lease) Renewed(sent time.Time, length time.Duration) error {
+	return l.extendValidity(sent, length)
+}
+
+// Release schedules the release with the retrier, for the time at.
+func (l *Lease) Release(at time.Time) {
+	l.leave()
+	l.client.Retrier.Add(background.NewJob(l.cleanup(script.Indeterminate{})), at)
+}
+
+// Deeper returns why the lease cannot have one more level, or nil.
+func (l *Lease) Deeper(s *lockspec.Spec) error {
+	_, err := l.deeper(s)
+	return err
+}
+
+// Members returns the holds of the hold's group, in the order in which they
+// joined.
+func (h *Hold) Members() (all []*Hold) {
+	for _, one := range h.lease.group.joined() {
+		all = append(all, one.hold)
+	}
+	return all
+}
+
+// Watchdog returns the workers that renew leases, except those that wait for
+// replicas.
+func (m *Manager) Watchdog() *background.Fleet { return m.watchdog }
+
+// Block blocks the calls of the owner until goOn is called.
+func (m *Manager) Block(key OwnerKey) (goOn func()) {
+	o := m.Enter(key)
+	o.turn.take()
+	return func() {
+		o.turn.give()
+		m.Exit(o)
+	}
+}
+
+// Lengthen notes that a longer lease is about to be requested.
+func (h *Hold) Lengthen(d time.Duration) error { return h.lengthen(d) }
+
+// Settings returns the settings that the hold was acquired with.
+func (h *Hold) Settings() *lockspec.Spec { return h.settings }
+
+// Lose ends the lease before its Unlock.
+func (l *Lease) Lose(why error) { l.lose(why) }
+
+// PassTo passes the lease on to a waiter of this process.
+func (l *Lease) PassTo(next *waitqueue.Waiter) *Hold {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.handTo(next, time.Now())
+}
+
+// ManagerState counts what a manager has at the moment.
+type ManagerState struct{ Leases, Owners, Timers int }
+
+// State returns what the manager has at the moment.
+func (m *Manager) State() ManagerState {
+	s := ManagerState{Leases: len(m.allLeases())}
+	m.mu.Lock()
+	s.Owners = len(m.owners)
+	m.mu.Unlock()
+	m.expiry.mu.Lock()
+	defer m.expiry.mu.Unlock()
+	s.Timers = len(m.expiry.leases)
+	return s
+}

@@ -1,0 +1,46 @@
+package lease
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// about returns what a log line says of the lease: its lock, the kind and the
+// label of that, and the node of a RedLock. The attributes in more follow.
+func (l *Lease) about(more ...any) []any {
+	all := append(make([]any, 0, 8+len(more)), "key", l.key, "kind", l.settings.KindName())
+	if label := l.settings.LabelText(); label != "" {
+		all = append(all, "label", label)
+	}
+	if n, ok := l.memberOf.node(l); ok {
+		all = append(all, "node", n)
+	}
+	return append(all, more...)
+}
+
+// warningPause is the shortest time between two warnings of a client that
+// renewals fail. An outage concerns all of its holds.
+const warningPause = 30 * time.Second
+
+// warnings limits how often a client warns of one thing.
+type warnings struct{ next atomic.Int64 } // counted from the client's start
+
+// level returns the level of an event at now, counted from the client's start.
+// It is that of a warning once in a warningPause.
+func (w *warnings) level(now time.Duration) slog.Level {
+	next := w.next.Load()
+	if int64(now) < next || !w.next.CompareAndSwap(next, int64(now+warningPause)) {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
+}
+
+// logFailure logs that a renewal failed: the first one of an outage as a
+// warning.
+func (l *Lease) logFailure(err error) {
+	m := l.client
+	level := m.renewalWarnings.level(time.Since(m.expiry.start))
+	m.Logger.Log(context.Background(), level, "relock: renewal failed, retrying", l.about("reason", err.Error())...)
+}

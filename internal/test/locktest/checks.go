@@ -1,0 +1,157 @@
+package locktest
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/scripttest"
+	"github.com/relock-go/relock/internal/test/testkit"
+)
+
+// KeyOf returns the Redis key of a lock of c.
+func KeyOf(c *relock.Client, key string) string { return Prefix(c) + "{" + key + "}" }
+
+// PTTL returns what is left of the lock's expiry: -2 if there is no key, -1 if
+// it would stay forever.
+func PTTL(t testing.TB, s *redistest.Server, c *relock.Client, key string) time.Duration {
+	t.Helper()
+	ms, err := redis.Int64(s.Do(t, "PTTL", KeyOf(c, key)), nil)
+	require.NoError(t, err)
+	if ms < 0 {
+		return time.Duration(ms)
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// Inspect returns the state of a lock, and requires that it can be read.
+func Inspect(t testing.TB, c *relock.Client, key string) relock.Info {
+	t.Helper()
+	info, err := c.Inspect(t.Context(), key)
+	require.NoError(t, err)
+	require.Equal(t, key, info.Key)
+	return info
+}
+
+// Calls returns how often a command was called since CONFIG RESETSTAT.
+func Calls(t testing.TB, s *redistest.Server, command string) int {
+	t.Helper()
+	text, err := redis.String(s.Do(t, "INFO", "commandstats"), nil)
+	require.NoError(t, err)
+	return testkit.CallsIn(t, text, command)
+}
+
+// IsSubscribed reports whether the client's waiters hear of hand-offs.
+func IsSubscribed(c *relock.Client) bool { return Engine(c).Queue.State().Subscribed }
+
+// WaitingIn returns how many calls of the client wait locally for a lock.
+func WaitingIn(c *relock.Client, redisKey string) int {
+	return len(Engine(c).Queue.State().Lines[redisKey].Waiters)
+}
+
+// RequireFree checks that the lock has no key.
+func RequireFree(t testing.TB, s *redistest.Server, c *relock.Client, key string) {
+	t.Helper()
+	require.Equal(t, int64(0), s.Do(t, "EXISTS", KeyOf(c, key)), "key %q is still there", key)
+}
+
+// RequireHeld checks that the lock has a key with an expiry.
+func RequireHeld(t testing.TB, s *redistest.Server, c *relock.Client, key string) {
+	t.Helper()
+	require.Greater(t, PTTL(t, s, c, key), time.Duration(0), "key %q is not held", key)
+}
+
+// RequireCount checks how many levels the server has of a reentrant lock.
+func RequireCount(t testing.TB, s *redistest.Server, c *relock.Client, key string, want int) {
+	t.Helper()
+	fields, err := redis.StringMap(s.Do(t, "HGETALL", KeyOf(c, key)), nil)
+	require.NoError(t, err)
+	require.Equal(t, want, levelsIn(t, fields), "levels at the server")
+}
+
+// levelsIn returns the count of a reentrant lock: the one field whose value is
+// a number.
+func levelsIn(t testing.TB, hash map[string]string) (n int) {
+	t.Helper()
+	for field, value := range hash {
+		if strings.Contains(field, ":") {
+			var err error
+			n, err = strconv.Atoi(value)
+			require.NoError(t, err)
+		}
+	}
+	return n
+}
+
+// StaysHeld checks every few milliseconds that a hold is held, and leaves the
+// machine to other tests between. A hold that was lost stays lost.
+func StaysHeld(t *testing.T, s *redistest.Server, c *relock.Client, h relock.Hold, d time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		require.NoError(t, h.Err())
+		RequireHeld(t, s, c, h.Key())
+	}
+}
+
+// RequireAtOnce runs a blocking Lock that must fail without waiting, and
+// returns its error.
+func RequireAtOnce(t testing.TB, lock func(context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
+	watch := testkit.NewStopwatch(t)
+	err := lock(ctx)
+	require.Error(t, err)
+	require.NoError(t, ctx.Err(), "it waited")
+	watch.Within(time.Second, "a poll later")
+	require.False(t, relock.IsRetryableErr(err), err)
+	return err
+}
+
+// RequireNoQueues checks that nothing is left of locks and queues, at the
+// server and in the client.
+func RequireNoQueues(t testing.TB, s *redistest.Server, c *relock.Client, keys ...string) {
+	t.Helper()
+	for _, key := range keys {
+		testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", KeyOf(c, key), KeyOf(c, key)+":q") == int64(0) }, "nothing left of "+key)
+	}
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		state := Engine(c).Queue.State()
+		return len(state.Lines) == 0 && state.Waits == 0
+	}, "no waits are remembered")
+	require.Zero(t, c.Stats().Held)
+}
+
+// RequireRWGone checks that nothing is left of a read/write lock, including the
+// notes of its holders.
+func RequireRWGone(t testing.TB, s *redistest.Server, c *relock.Client, key string) {
+	t.Helper()
+	k := KeyOf(c, key)
+	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", k, k+":q", k+":h") == int64(0) }, "nothing left")
+}
+
+// RequireIs checks that an error matches all of these.
+func RequireIs(t testing.TB, err error, reasons ...error) {
+	t.Helper()
+	for _, reason := range reasons {
+		require.ErrorIs(t, err, reason)
+	}
+}
+
+// RWStored returns what the server has of a read/write lock by the owner's
+// name, as '<r or w> <reads>:<writes>'.
+func RWStored(t testing.TB, s *redistest.Server, c *relock.Client, key string) map[string]string {
+	t.Helper()
+	stored := map[string]string{}
+	for _, e := range scripttest.ReadRW(t, s.Dial(t), KeyOf(c, key)) {
+		stored[e.Owner] = e.Kind + " " + e.Counts
+	}
+	return stored
+}

@@ -1,0 +1,137 @@
+package scripttest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+)
+
+// RWEntry is one hold or reservation of a read/write lock, as the server stores
+// it.
+type RWEntry struct {
+	Kind  string // r, w, k or v
+	name  string // the id of the hold or the wait
+	Until int64  // us
+	Seq   int64
+	RWNote
+}
+
+// RWNote is the readable part of an entry.
+type RWNote struct{ Counts, Info, Owner string }
+
+// ReadRW returns the entries of the lock at a key, in the order in which they
+// end.
+func ReadRW(t testing.TB, conn redis.Conn, key string) (all []RWEntry) {
+	t.Helper()
+	both, err := redis.Values(conn.Do("EVAL", rwSnapshot, 2, key, key+":h"))
+	require.NoError(t, err)
+	scores, err := redis.Int64Map(both[0], nil)
+	require.NoError(t, err)
+	notes, err := redis.StringMap(both[1], nil)
+	require.NoError(t, err)
+	for entry, score := range scores {
+		kind, name, _ := strings.Cut(entry, ":")
+		if strings.HasPrefix(entry, "#") {
+			continue // the number of a hold's change
+		}
+		e := RWEntry{Kind: kind, name: name, Until: score, Seq: -scores["#"+name]}
+		if note := notes[name]; note != "" {
+			e.Counts, note, _ = strings.Cut(note, "|")
+			i := strings.LastIndexByte(note, '|')
+			e.Info, e.Owner = note[:i], note[i+1:]
+		}
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b RWEntry) int { return int(a.Until - b.Until) })
+	return all
+}
+
+// rwSnapshot leaves out the members without an end.
+const rwSnapshot = `return {redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(inf', 'WITHSCORES'), redis.call('HGETALL', KEYS[2])}`
+
+// IsRW reports whether the content of a sorted set is a read/write lock or a
+// semaphore.
+func IsRW(content map[string]string) bool {
+	return slices.ContainsFunc([]string{"f", "u", "cf", "cu"}, func(mode string) bool { return content["relock/1|"+mode] != "" })
+}
+
+// requireWhole checks a read/write lock or a semaphore. A write hold, or a
+// reservation to write, is the only entry. Each hold has its number, and the
+// lock expires with its last entry.
+func (b *Queue) requireWhole() {
+	b.Helper()
+	content, _ := b.State().Content.(map[string]string)
+	if !IsRW(content) {
+		return
+	}
+	all := ReadRW(b, b.Conn, b.Key)
+	for _, e := range all {
+		if e.Kind == "w" || e.Kind == "v" && Wait(e.name).letters()[0] == 'w' {
+			require.Len(b, all, 1, "beside one that writes: %v", all)
+		}
+		if e.Kind != "k" && e.Kind != "f" { // a late copy of a request may have made its hold again
+			require.Equal(b, e.Kind != "v", e.Seq > 0, "%v", e)
+		}
+	}
+	before := b.Now() / 1000
+	left, err := redis.Int64(b.Do("PTTL", b.Key), nil)
+	require.NoError(b, err)
+	if last, after := b.lastEnd(all), b.Now()/1000; last > after {
+		require.LessOrEqual(b, left, last-before+1000)
+		require.GreaterOrEqual(b, left, last-after-1000)
+	}
+}
+
+// lastEnd returns when the last entry ends, in ms.
+func (b *Queue) lastEnd(all []RWEntry) int64 {
+	if len(all) == 0 {
+		return 0
+	}
+	return all[len(all)-1].Until / 1000
+}
+
+// Entry returns the entry of a read/write hold.
+func (b *Queue) Entry(w Wait) RWEntry {
+	b.Helper()
+	for _, e := range ReadRW(b, b.Conn, b.Key) {
+		if e.name == w.Hold() {
+			return e
+		}
+	}
+	require.FailNow(b, "no such hold", "%s", w.Hold())
+	return RWEntry{}
+}
+
+// Left returns the time that a read/write hold has left.
+func (b *Queue) Left(w Wait) time.Duration {
+	b.Helper()
+	return time.Duration(b.Entry(w).Until-b.Now()) * time.Microsecond
+}
+
+// Put stores entries of a read/write lock without a script. They end after the
+// duration left.
+func (b *Queue) Put(mode string, left time.Duration, entries ...string) {
+	b.Helper()
+	at := b.Now() + left.Microseconds()
+	all, notes := []any{b.Key, "inf", "relock/1|" + mode}, []any{b.Key + ":h", "", ""}
+	for _, entry := range entries {
+		all = append(all, at, entry)
+		if strings.Contains("rw", entry[:1]) {
+			all = append(all, -1, "#"+entry[2:])
+			notes = append(notes, entry[2:], "1:0|info|owner")
+		}
+	}
+	b.Do("ZADD", all...)
+	b.Do("HSET", notes...)
+	b.Do("HDEL", b.Key+":h", "")
+	left = time.Minute
+	if last := b.lastEnd(ReadRW(b, b.Conn, b.Key)) - b.Now()/1000; last > 0 {
+		left = time.Duration(last) * time.Millisecond
+	}
+	b.Do("PEXPIRE", b.Key, left.Milliseconds()+1)
+	b.Do("PEXPIRE", b.Key+":h", left.Milliseconds()+1)
+}

@@ -1,0 +1,36 @@
+-- A semaphore usually has company. A permit beside others is taken here, in
+-- front of the functions of the queue.
+
+-- expire_beside makes the lock expire no sooner than its new entry. It returns
+-- the ms until then.
+local function expire_beside(_, lease)
+  local left = redis.call('PTTL', KEYS[1])
+  if left < lease + 2 then
+    left = lease + 2
+    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', left))
+  end
+  return string.format('%.0f', left)
+end
+
+-- take_beside takes a permit if there are fewer entries than permits, none of
+-- them the waiter's, and no queue. Entries that have ended count, so that
+-- somebody removes them. Otherwise it returns nil.
+local function take_beside(waiter, lease)
+  if redis.pcall('EXISTS', KEYS[2]) ~= 0 then
+    return nil
+  end
+  local own = redis.pcall('ZMSCORE', KEYS[1], marker .. mode, 'r:' .. hold, 'v:' .. waiter)
+  if own.err or not own[1] or own[2] or own[3] then
+    return nil
+  end
+  if redis.call('ZCOUNT', KEYS[1], 1, '9007199254740991') >= tonumber(permits) then
+    return nil
+  end
+  local t = redis.call('TIME')
+  return make_hold(waiter, lease, owner, info, t[1] * 1000000 + t[2], 1, expire_beside)
+end
+
+local beside = take_beside(ARGV[1], lease)
+if beside then
+  return beside
+end

@@ -1,0 +1,110 @@
+package lua_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/test/scripttest"
+)
+
+// A permit that is free is taken, and one is released, in front of the
+// functions of the queue. For 2,000 random states of a semaphore, the scripts
+// with and without these paths answer the same, and leave the same of what has
+// not ended.
+func TestSemaphoreScriptsBesideAndInFull(t *testing.T) {
+	const histories, steps = 100, 20
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
+	full := withoutBeside(t)
+	for range histories {
+		fast, slow := scripttest.NewQueue(t, server), scripttest.NewQueue(t, server)
+		slow.Key += "slow"
+		slow.Clear()
+		mode := "fu"[random.IntN(2):][:1]
+		var done []string
+		for range steps {
+			if random.IntN(8) == 0 {
+				stale := string("rkv"[random.IntN(3)]) + ":stale:1"
+				for _, b := range []*scripttest.Queue{fast, slow} {
+					none := len(b.Entries()) == 0
+					if b.Put("c"+mode, -time.Second, stale); none {
+						b.Do("PEXPIRE", b.Key, 1000) // no lock outlives its last entry by more
+					}
+				}
+				done = append(done, "ended "+stale)
+			}
+			call, name := randomPermit(random, mode)
+			done = append(done, name)
+			call.Key = fast.Key
+			got, err := fast.Try(call)
+			require.NoError(t, err, done)
+			call.Key = slow.Key
+			if other := full[call.Script]; other != nil {
+				call.Script = other
+			}
+			want, err := slow.Try(call)
+			require.NoError(t, err, done)
+			require.Equal(t, codeOf(want), codeOf(got), done)
+			require.Equal(t, semaphoreContent(t, slow), semaphoreContent(t, fast), done)
+		}
+	}
+}
+
+// randomPermit returns a request of one of a few waiters, and what it is. An
+// unfair semaphore gets no queue, as time decides who may overtake.
+func randomPermit(random *rand.Rand, mode string) (script.Call, string) {
+	n := random.IntN(5) + 1
+	w := scripttest.PermitNamed(fmt.Sprint("c", n), 1, mode, 1+n%3, time.Duration(n%2)*scripttest.Lease/2)
+	calls := []script.Call{
+		w.Try(), w.Try(), w.Release(), w.Release(), w.Renew(scripttest.LongLease), w.Cancel(1), w.Cancel(0), w.Claim(),
+		w.Enqueue(), w.EnqueueLimited("", 1),
+	}
+	if mode == "u" {
+		calls = calls[:len(calls)-2]
+	}
+	i := random.IntN(len(calls))
+	return calls[i], fmt.Sprint(i, " ", w)
+}
+
+// withoutBeside returns each script that has such a path, without it.
+func withoutBeside(t testing.TB) map[*script.Script]*script.Script {
+	full := map[*script.Script]*script.Script{}
+	for _, s := range []*script.Script{script.SemaphoreTry, script.SemaphoreEnqueue, script.SemaphoreRelease} {
+		other := *s
+		for _, path := range []string{"= take_alone(", "= take_beside(", "= leave_early("} {
+			other.Source = strings.Replace(other.Source, path, "= false and"+path[1:], 1)
+		}
+		require.NotEqual(t, s.Source, other.Source)
+		full[s] = &other
+	}
+	return full
+}
+
+// semaphoreContent returns what the keys of a semaphore have that has not
+// ended, but for times, and for how long roughly they stay.
+func semaphoreContent(t *testing.T, b *scripttest.Queue) []string {
+	t.Helper()
+	all, err := redis.Strings(b.Do("EVAL", `
+local time = redis.call('TIME')
+local entries = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f', time[1] * 1000000 + time[2]), '9007199254740991')
+table.sort(entries)
+local all = {table.concat(entries, ' '), table.concat(redis.call('ZRANGE', KEYS[2], 0, -1), ' ')}
+for _, entry in ipairs(entries) do
+  local hold = string.sub(entry, 3)
+  all[#all + 1] = tostring(redis.call('HGET', KEYS[3], hold)) .. tostring(redis.call('ZSCORE', KEYS[1], '#' .. hold) ~= false)
+end
+local left = redis.call('PTTL', KEYS[1])
+all[#all + 1] = tostring(left > 5000) .. tostring(left > 15000) .. tostring(left > 40000)
+all[#all + 1] = tostring(redis.call('PTTL', KEYS[3]) == -1)
+return all`, 3, b.Key, b.QueueKey(), b.Key+script.HoldersSuffix), nil)
+	require.NoError(t, err)
+	return all
+}
