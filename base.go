@@ -50,10 +50,11 @@ func (b *base) Unlock(ctx context.Context) error {
 // Do runs fn while holding the lock. The context of fn is cancelled with ctx,
 // and when the hold is lost. It carries the hold, see [HoldFromContext].
 //
-// If fn was not run, the error is an [*Error] with Op "lock". Otherwise it is
-// fn's own error. If the hold was lost before the end, that is joined with
-// [ErrLockLost], unless fn's error matches it already. A release that is not
-// confirmed is logged. If fn panics, the lock is unlocked.
+// If fn was not run, the error is an [*Error] with Op "lock", and [NotRun]
+// reports it. Otherwise it is fn's own error. If the hold was lost before the
+// end, that is joined with [ErrLockLost], unless fn's error matches it already.
+// A release that is not confirmed is logged. If fn panics, the lock is
+// unlocked.
 func (b *base) Do(ctx context.Context, fn func(context.Context) error) error {
 	return b.do(ctx, b.target.Settings.Block, fn)
 }
@@ -85,19 +86,19 @@ func (b *base) hold(ctx context.Context, block bool) (Hold, error) {
 // do runs fn between Lock and Unlock.
 func (b *base) do(ctx context.Context, block bool, fn func(context.Context) error) error {
 	if fn == nil {
-		return wrap("lock", b.target.Key, fmt.Errorf("%w: fn: is nil", ErrInvalid))
+		return notRun(wrap("lock", b.target.Key, errNilFn))
 	}
 	got, err := b.call(ctx, block, true)
 	if err != nil {
-		return err
+		return notRun(err)
 	}
 	return hold{got}.run(ctx, func() error { return b.how.Unlock(got) }, fn)
 }
 
 // take acquires the lock in the way of its kind.
-func (b *base) take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
+func (b *base) take(ctx context.Context, block, lasting bool) (h *lease.Hold, waited bool, err error) {
 	if err := b.ready(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	return b.how.Take(ctx, block, lasting)
 }
@@ -105,8 +106,9 @@ func (b *base) take(ctx context.Context, block, lasting bool) (*lease.Hold, erro
 // locking acquires and releases the locks of one kind.
 type locking interface {
 	// Take acquires the lock. Lock and Do set lasting: the hold then belongs to
-	// the object or the owner until Release.
-	Take(ctx context.Context, block, lasting bool) (*lease.Hold, error)
+	// the object or the owner until Release. waited reports whether the
+	// call did not get the lock at its first attempt, and waited for it.
+	Take(ctx context.Context, block, lasting bool) (h *lease.Hold, waited bool, err error)
 	// Release ends the hold that a lasting Take of the caller acquired last.
 	Release(ctx context.Context) error
 	// Unlock ends a hold that a lasting Take returned.
@@ -124,9 +126,8 @@ func newBase(key string, client *Client, opts []LockOption, k *lockspec.Kind) ba
 func newBaseWith(m lockspec.Problems, key string, client *Client, opts []LockOption, k *lockspec.Kind) base {
 	b := base{client: client, target: acquire.Target{Key: key}}
 	var defaults lockspec.Options
-	if client == nil || client.engine == nil {
-		m.Check(false, "client: was not made by NewClient")
-	} else {
+	m.CheckClient("client", client == nil, client.isMade())
+	if client.isMade() {
 		defaults = client.config.locks
 		b.target.Use(client.engine, key)
 	}
@@ -159,7 +160,9 @@ func (b *base) use(how locking) {
 type invalid struct{ why error }
 
 // Take returns the mistakes.
-func (m invalid) Take(context.Context, bool, bool) (*lease.Hold, error) { return nil, m.why }
+func (m invalid) Take(context.Context, bool, bool) (*lease.Hold, bool, error) {
+	return nil, false, m.why
+}
 
 // Release returns the mistakes.
 func (m invalid) Release(context.Context) error { return m.why }
@@ -177,6 +180,8 @@ func (b *base) made() error {
 	}
 	return nil
 }
+
+var errNilFn = fmt.Errorf("%w: fn: is nil", ErrInvalid)
 
 var errNotMade = fmt.Errorf("%w: lock: was not made by its constructor", ErrInvalid)
 
@@ -214,10 +219,10 @@ func (b *base) call(ctx context.Context, block, lasting bool) (*lease.Hold, erro
 	if o.LockStart != nil {
 		o.LockStart(seen, start)
 	}
-	got, err := b.take(ctx, block, lasting)
+	got, waited, err := b.take(ctx, block, lasting)
 	err = wrap(b.op(), b.target.Key, err)
 	if o.LockDone != nil {
-		o.LockDone(seen, LockDone{start, began, time.Now(), err})
+		o.LockDone(seen, LockDone{start, began, time.Now(), err, waited})
 	}
 	if err == nil {
 		got.Announce()

@@ -124,7 +124,7 @@ func newClient(c *clientConfig, d driver.Driver, sharded bool) (*Client, error) 
 	}
 	m := lease.New(lease.Config{
 		Identity: id, Prefix: c.prefix, Driver: d, Logger: c.logger, DialTimeout: c.DialTimeout, CommandTimeout: c.CommandTimeout,
-		ReleaseOnClose: c.releaseOnClose, Hooks: c.observer.hooks(),
+		ReleaseOnClose: c.releaseOnClose, Hooks: c.hooks(),
 	})
 	return &Client{engine: m, config: c}, nil
 }
@@ -155,7 +155,8 @@ func NewScript(source string) *Script { return &Script{script.New(source)} }
 // these. Keys are used as they are, without the prefix of locks.
 //
 // The script is sent once. After an error that is not the server's, it may have
-// run or may still run.
+// run or may still run. So may it after a reply of over 512 MiB, in which each
+// array counts as 1 KiB more, since such a reply is refused.
 func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args ...any) (any, error) {
 	key := ""
 	if len(keys) > 0 {
@@ -167,16 +168,20 @@ func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args .
 	if err := c.ready(ctx, m.Err()); err != nil {
 		return nil, wrap("eval", key, err)
 	}
+	args = driver.Resolved(args)
 	o := c.engine.Driver.Call(ctx, driver.Limits{}, script.code.ByDigest(keys, args))
 	if driver.IsNoScript(o.Err) {
 		o = c.engine.Driver.Call(ctx, driver.Limits{}, script.code.BySource(keys, args))
 	}
-	return driver.Text(o.Reply), wrap("eval", key, driver.Ended(ctx, o.Err))
+	return driver.Text(o.Reply), wrap("eval", key, driver.Ended(ctx, driver.OfScript(o.Err)))
 }
 
 // Ping sends PING to the server and returns an error if it does not answer. A
 // client of several servers sends it to each, one after another, and returns
 // the first error.
+//
+// A replica and a sentinel are [ErrInvalid], with what they are. A client that
+// finds its masters, such as one of Sentinels, does not ask for that.
 //
 // A client of one server also asks whether it is part of a Cluster, until the
 // answer is that it has all keys. A server that has not all keys is
@@ -194,7 +199,24 @@ func (c *Client) Ping(ctx context.Context) error {
 	if err == nil {
 		err = c.checkAlone(ctx)
 	}
+	if err == nil {
+		err = c.checkRoles(ctx, nodes)
+	}
 	return wrap("ping", "", driver.Ended(ctx, err))
+}
+
+// checkRoles returns an error if a server grants no locks, because of what it
+// is. A driver that looks for masters has another one soon.
+func (c *Client) checkRoles(ctx context.Context, nodes []driver.Node) error {
+	if driver.LooksForMasters(c.engine.Driver) {
+		return nil
+	}
+	for _, n := range nodes {
+		if role := driver.RoleUnlessMaster(ctx, driver.Limits{}, n); role != "" {
+			return fmt.Errorf("%w: the server is %s; use its master, or NewClientSentinel", ErrInvalid, role)
+		}
+	}
+	return nil
 }
 
 // checkAlone returns an error if the client's only server has not all keys. It
@@ -216,14 +238,24 @@ func (c *Client) checkAlone(ctx context.Context) error {
 
 var errNilContext = fmt.Errorf("%w: context: is nil", ErrInvalid)
 
+// isMade reports whether the client was made by its constructor.
+func (c *Client) isMade() bool { return c != nil && c.engine != nil }
+
+// notMade returns the error of a call of a client that was not made.
+func (c *Client) notMade() error {
+	var m lockspec.Problems
+	m.CheckClient("client", c == nil, false)
+	return m.Err()
+}
+
 // ready returns an error if a call cannot begin: because of a mistake, a closed
 // client, or a cancelled context.
 func (c *Client) ready(ctx context.Context, mistake error) error {
 	switch {
 	case mistake != nil:
 		return mistake
-	case c == nil || c.engine == nil:
-		return fmt.Errorf("%w: client: was not made by NewClient", ErrInvalid)
+	case !c.isMade():
+		return c.notMade()
 	case ctx == nil:
 		return errNilContext
 	case c.engine.Life.Err() != nil:
@@ -241,13 +273,14 @@ func (c *Client) ready(ctx context.Context, mistake error) error {
 //
 // Locks that are still held stay in Redis until their leases end, but see
 // [WithReleaseOnClose]. Close logs which, and in how long the last one is free.
-// Releases that were not confirmed are given up and logged. With that option
-// they are sent once more before. A pool of yours stays open.
+// Releases that were not confirmed are sent once more, within 40 ms, or with
+// that option within the time of a command. Those that are not answered by then
+// are given up and logged. A pool of yours stays open.
 //
 // Calling Close again does nothing.
 func (c *Client) Close() error {
-	if c == nil || c.engine == nil {
-		return wrap("close", "", fmt.Errorf("%w: client: was not made by NewClient", ErrInvalid))
+	if !c.isMade() {
+		return wrap("close", "", c.notMade())
 	}
 	var err error
 	c.once.Do(func() { err = c.engine.Close() })

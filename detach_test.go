@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/relocktest"
 )
 
@@ -88,7 +88,7 @@ func TestDetachAndResume(t *testing.T) {
 		for _, c := range []*relock.Client{t.a, t.b} {
 			_, err := c.Resume(t.Context(), token)
 			require.ErrorIs(t, err, relock.ErrLockLost)
-			require.NotContains(t, err.Error(), strings.TrimPrefix(token, "relock1."))
+			require.NotContains(t, err.Error(), strings.TrimPrefix(token, "relock2."))
 		}
 		require.ErrorIs(t, t.lock(t.a).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
 		require.NoError(t, next.Unlock(t.Context()))
@@ -174,8 +174,8 @@ func TestDetachOfALostHold(t *testing.T) {
 		require.ErrorIs(t, second(relock.Detach(t.Context(), h, time.Minute)), relock.ErrLockLost)
 		require.NoError(t, other.Unlock(t.Context()))
 
-		h = t.take(t.a, relock.WithMaxHold(time.Hour))
-		locktest.Level(h).ReachMaxHold()
+		h = t.take(t.a, relock.WithMaxHold(shortHold))
+		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrMaxHold)
 		require.ErrorIs(t, second(relock.Detach(t.Context(), h, time.Minute)), relock.ErrMaxHold)
 		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrNotHeld, "Detach has ended it")
 		require.NoError(t, t.lock(t.a, relock.WithBlock()).Lock(t.Context()), "the owner is free for another hold")

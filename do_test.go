@@ -3,6 +3,7 @@ package relock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -10,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/relocktest"
 )
 
@@ -76,6 +77,50 @@ func TestDo(t *testing.T) {
 		}
 		require.NoError(t, l.TryDo(t.Context(), locktest.Nothing), "the object is usable")
 	})
+}
+
+// NotRun is true for the refusal of a Do itself. It is false for what its
+// function returned, also if that is the refusal of another Do.
+func TestNotRun(t *testing.T) {
+	t.Parallel()
+	s, c := locktest.OnShared(t)
+	busy := locktest.Take(t, relock.NewRedisLock("busy", locktest.Sibling(t, s, c)).Acquire)
+	refused := relock.NewRedisLock("busy", c).TryDo(t.Context(), unreached(t))
+	require.NoError(t, busy.Unlock(t.Context()))
+	locker := locktest.NewLocker(t, c)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, do := range map[string]func(context.Context, func(context.Context) error) error{
+		"a lock": relock.NewRedisLock("k", c).Do, "one attempt": relock.NewRedisLock("k", c).TryDo, "reading": relock.NewRWLock("rw", c).RLocker().Do,
+		"a Locker": relock.FromLocker(locker, "k").Do, "a Locker, one attempt": relock.FromLocker(locker, "k").TryDo,
+		"a Locker of others": relock.FromLocker(own{locker}, "k").Do, "in memory": relock.FromLocker(relocktest.NewLocker(), "k").Do,
+	} {
+		for what, err := range map[string]error{
+			"refused": refused, "wrapped": fmt.Errorf("job 7: %w", refused), "joined": errors.Join(locktest.ErrMine, refused), "of the function": locktest.ErrMine,
+		} {
+			got := do(t.Context(), func(context.Context) error { return err })
+			require.False(t, relock.NotRun(got), "%s: %s", name, what)
+			require.False(t, relock.NotRun(fmt.Errorf("outer: %w", got)), "%s: %s", name, what)
+			require.EqualError(t, got, err.Error())
+			require.ErrorIs(t, got, err)
+			require.Equal(t, relock.OutcomeOf(err), relock.OutcomeOf(got))
+			require.Equal(t, what != "of the function", relock.NotRun(err), what)
+		}
+		require.False(t, relock.NotRun(do(t.Context(), locktest.Nothing)), name)
+		for what, err := range map[string]error{"ended before": do(ended, unreached(t)), "no function": do(t.Context(), nil)} {
+			require.True(t, relock.NotRun(err), "%s: %s", name, what)
+			require.True(t, relock.NotRun(fmt.Errorf("outer: %w", err)), "%s: %s", name, what)
+			require.Equal(t, "lock", asError(t, err).Op)
+		}
+	}
+	require.True(t, relock.NotRun(relock.TryDo(t.Context(), nil, "k", unreached(t))))
+	require.True(t, relock.NotRun(relock.NewRedisLock("", c).Do(t.Context(), unreached(t))))
+	elsewhere := foreign{err: fmt.Errorf("elsewhere: %w", &relock.Error{Op: "lock", Key: "k", Err: relock.ErrClosed})}
+	err := relock.Do(t.Context(), elsewhere, "k", unreached(t))
+	require.True(t, relock.NotRun(err))
+	require.EqualError(t, err, elsewhere.err.Error())
+	require.False(t, relock.NotRun(nil))
+	require.False(t, relock.NotRun(relock.NewRedisLock("", c).Lock(t.Context())), "no Do")
 }
 
 // A block timeout that is a default of the client does not end a Lock. Only its

@@ -3,6 +3,8 @@
 //
 //	client, err := relock.NewClientURL("redis://localhost:6379", relock.WithLogger(slog.Default()))
 //	...
+//	err = client.Ping(ctx)
+//	...
 //	lock := relock.NewRedisLock("nightly-report", client, relock.WithBlock())
 //	err = lock.Do(ctx, func(ctx context.Context) error {
 //		return report(ctx) // ctx is cancelled when the lock is lost
@@ -18,6 +20,9 @@
 //
 // [RWLock] has many readers or one writer.
 //
+// [Semaphore] has a number of holders at the same time. With [WithMinHold] no
+// more of them begin in any time of that length.
+//
 // [MultiLock] locks several keys together: all or none.
 //
 // [RedLock] is a lock on three or more independent servers. It needs more than
@@ -29,25 +34,26 @@
 // A [Locker] acquires locks by name, independent of the backend. This package
 // has one for Redis. Package etcdlock, a separate module, has one for etcd.
 // Package relocktest has one in memory, for unit tests. Calls of a Locker can
-// be nested. [FromLocker] makes a [Mutex] of one of its locks.
+// be nested. [FromLocker] makes a [Mutex] of one of its locks, and [NewLeader]
+// the election of a leader.
 //
 // The table shows the options that each kind supports. An unsupported option is
 // [ErrInvalid] on a lock. As a default of a client it is ignored.
 //
-//	                 RedisLock  ReentrantLock  RWLock  MultiLock  RedLock  Locker
-//	WithBlock        yes        yes            yes     yes        yes      always
-//	WithBlockTimeout yes        yes            yes     yes        yes      no
-//	WithPollInterval yes        yes            yes     yes        yes      yes
-//	WithExpiry       yes        yes            yes     yes        yes      yes
-//	WithWatchdog     yes        yes            yes     yes        yes      yes
-//	WithMaxHold      yes        yes            yes     yes        yes      yes
-//	WithMinHold      yes        yes            no      yes        yes      yes
-//	WithLabel        yes        yes            yes     yes        yes      yes
-//	WithFair         yes        yes            yes     no         no       yes
-//	WithFencing      yes        yes            yes     yes        yes      yes
-//	WithQueueLimit   yes        yes            yes     yes        no       yes
-//	WithReplicas     yes        yes            yes     yes        no       yes
-//	WithMaxLease     no         no             no      no         yes      no
+//	                 RedisLock  ReentrantLock  RWLock  Semaphore  MultiLock  RedLock  Locker
+//	WithBlock        yes        yes            yes     yes        yes        yes      always
+//	WithBlockTimeout yes        yes            yes     yes        yes        yes      no
+//	WithPollInterval yes        yes            yes     yes        yes        yes      yes
+//	WithExpiry       yes        yes            yes     yes        yes        yes      yes
+//	WithWatchdog     yes        yes            yes     yes        yes        yes      yes
+//	WithMaxHold      yes        yes            yes     yes        yes        yes      yes
+//	WithMinHold      yes        yes            no      yes        yes        yes      yes
+//	WithLabel        yes        yes            yes     yes        yes        yes      yes
+//	WithFair         yes        yes            yes     yes        no         no       yes
+//	WithFencing      yes        yes            yes     no         yes        yes      yes
+//	WithQueueLimit   yes        yes            yes     yes        yes        no       yes
+//	WithReplicas     yes        yes            yes     yes        yes        no       yes
+//	WithMaxLease     no         no             no      no         no         yes      no
 //
 // # Holding
 //
@@ -73,7 +79,8 @@
 // All errors are an [*Error], except those of a function given to Do. They
 // match these reasons with [errors.Is].
 //
-//	Lock, TryLock, Acquire, TryAcquire, and Do or TryDo before fn runs
+//	Lock, TryLock, Acquire, TryAcquire, and Do or TryDo if fn was not run
+//	(NotRun is true)
 //	  nil                            the lock is held
 //	  ErrLockAcquiredByOthers        others hold it: at the one attempt, or until
 //	                                 WithBlockTimeout was over
@@ -116,7 +123,7 @@
 //	  ErrInvalid                     a nil context, or a mistake in settings or
 //	                                 owner; only then the hold goes on
 //
-//	Do, TryDo after fn has run
+//	Do, TryDo after fn has run (NotRun is false)
 //	  fn's own error, unchanged      held to the end; also if the release was not
 //	                                 confirmed, which is logged
 //	  joined with ErrLockLost        the hold was lost before Do ended, and fn's

@@ -115,6 +115,15 @@ func (e *NodeError) Error() string { return fmt.Sprintf("node %d: %v", e.Node, e
 // Unwrap returns the reason.
 func (e *NodeError) Unwrap() error { return e.Err }
 
+// notRun returns err, the error of a Do that did not run its function, in the
+// form that [NotRun] finds.
+func notRun(err error) error {
+	if e, own := err.(*Error); own { //nolint:errorlint // only the outermost counts
+		return wrap(e.Op, e.Key, errs.NotRun(e.Err))
+	}
+	return errs.NotRun(err)
+}
+
 // wrap adds the operation and the key to err. It returns nil if err is nil.
 func wrap(op, key string, err error) error {
 	if err == nil {
@@ -130,19 +139,31 @@ func wrap(op, key string, err error) error {
 //	true   too few nodes, unless so many fail permanently that the others
 //	       are no quorum
 //	true   network: cannot connect, connection cut, no answer in time,
-//	       no free connection in the pool
+//	       no free connection in the pool, expired certificate
 //	true   server answers LOADING, BUSY, READONLY, OOM, MISCONF, NOREPLICAS,
 //	       MASTERDOWN, CLUSTERDOWN, TRYAGAIN
 //	true   servers of a Cluster disagree about which one has the key
 //	true   server has no free connection: max number of clients reached
+//	true   any other line that Redis does not send, as that of a proxy whose
+//	       server is away; but false once the same one has come for 60 s
+//	       without any success, and for an error of your own script
 //	false  the error of a context, cancelled or past its deadline, is
 //	       anywhere in the chain, whatever else is
 //	false  everything else: invalid, closed, lost, not held, not confirmed,
-//	       denied, key conflict, upgrade, other server errors
+//	       denied, key conflict, upgrade, other errors of Redis
 //
 // A blocking Lock goes on waiting while this is true. The exception is a full
 // queue: then it returns immediately.
 func IsRetryableErr(err error) bool { return lockspec.IsRetryable(err) }
+
+// NotRun reports whether err is of a Do or TryDo that did not run its function:
+// others held the lock, the server was away, ctx was cancelled, or another
+// reason of Lock. It also finds such an error in one that wraps it.
+//
+// Without it, a lock that is busy inside of the function looks like a refusal
+// of the call itself. For an error that the function has returned, NotRun is
+// false, whatever that error is of.
+func NotRun(err error) bool { return errs.IsNotRun(err) }
 
 // Outcome is the result of a call in one word, for a metric's label or a log.
 type Outcome string
@@ -166,7 +187,8 @@ const (
 // that applies.
 //
 //	ok           err is nil
-//	canceled     context.Canceled is anywhere in the chain
+//	canceled     context.Canceled is anywhere in the chain, or an error that
+//	             says it is one, as the cause of signal.NotifyContext does
 //	timeout      context.DeadlineExceeded is; a block timeout is busy
 //	lost         ErrLockLost
 //	unconfirmed  ErrUnconfirmed

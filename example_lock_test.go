@@ -126,6 +126,37 @@ func ExampleRedisLock_TryDo() {
 	// within the minimum hold: true
 }
 
+// A job is skipped if others run it. That its own work finds a busy lock is a
+// failure.
+func ExampleNotRun() {
+	client := newClient()
+	defer client.Close()
+	ctx := context.Background()
+
+	report := relock.NewRedisLock("report", client)
+	tick := func(job func(context.Context) error) {
+		switch err := report.TryDo(ctx, job); {
+		case relock.NotRun(err) && errors.Is(err, relock.ErrLockAcquiredByOthers):
+			fmt.Println("skipped")
+		case err != nil:
+			fmt.Println(err)
+		}
+	}
+	rows := relock.NewRedisLock("rows", client)
+	others, err := rows.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer others.Unlock(ctx)
+	tick(func(context.Context) error {
+		tick(func(context.Context) error { return nil }) // another replica, meanwhile
+		return rows.TryDo(ctx, func(context.Context) error { return nil })
+	})
+	// Output:
+	// skipped
+	// relock: lock "rows": lock is held by others (one attempt; see WithBlock)
+}
+
 // The Hold says how long it is valid, and can be unlocked from any goroutine.
 func ExampleRedisLock_Acquire() {
 	client := newClient()
@@ -154,7 +185,7 @@ func ExampleRedisLock_Validate() {
 	lock := relock.NewRedisLock("", client, relock.WithExpiry(time.Millisecond), relock.WithMaxLease(time.Minute))
 	fmt.Println(lock.Validate())
 	// Output:
-	// relock: validate: invalid: key: is empty; WithExpiry: 1ms is below 10ms; WithMaxLease: is no option of this kind of lock
+	// relock: validate: invalid: key: is empty; WithExpiry: 1ms is below 10ms; WithMaxLease: is not supported by RedisLock
 }
 
 // A job that runs once per period. Each replica calls TryDo at its tick, and

@@ -153,7 +153,8 @@ func ExampleWithQueueLimit() {
 	// <nil> <nil>
 }
 
-// This server has no replica that could keep the lock in a failover.
+// This server has no replica that could keep the lock in a failover. Give the
+// number of all replicas: Redis may promote any of them.
 func ExampleWithReplicas() {
 	client := newClient()
 	defer client.Close()

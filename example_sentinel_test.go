@@ -2,8 +2,11 @@ package relock_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
 	"os"
+	"strings"
 
 	"github.com/relock-go/relock"
 )
@@ -18,6 +21,8 @@ func ExampleNewClientSentinel() {
 	}
 	defer client.Close()
 
+	// This master has no replica. Otherwise use relock.WithReplicas for all
+	// replicas, so that whichever is promoted has the lock.
 	lock := relock.NewRedisLock("nightly-report", client, relock.WithBlock())
 	err = lock.Do(context.Background(), func(ctx context.Context) error {
 		fmt.Println("only one process is here")
@@ -27,6 +32,26 @@ func ExampleNewClientSentinel() {
 	// Output:
 	// only one process is here
 	// error: <nil>
+}
+
+// Sentinels without TLS, beside servers with TLS: the dialer encrypts only for
+// servers.
+func ExampleWithDialer_sentinels() {
+	sentinels := []string{"sentinel-1:26379", "sentinel-2:26379", "sentinel-3:26379"}
+	client, err := relock.NewClientSentinel("orders", sentinels, "password", relock.WithDialer(
+		func(ctx context.Context, network, address string) (net.Conn, error) {
+			if strings.HasSuffix(address, ":26379") { // a sentinel
+				return new(net.Dialer).DialContext(ctx, network, address)
+			}
+			return new(tls.Dialer).DialContext(ctx, network, address)
+		}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	fmt.Println("made without a network call")
+	// Output: made without a network call
 }
 
 // A client of a Cluster uses the master of each lock's slot.
@@ -39,6 +64,7 @@ func ExampleNewClientCluster() {
 	}
 	defer client.Close()
 
+	// Use relock.WithReplicas here, too, for all replicas of each master.
 	transfer := relock.NewMultiLock([]string{"account:3", "account:7"}, client, relock.WithBlock())
 	err = transfer.Do(context.Background(), func(ctx context.Context) error {
 		fmt.Println("both are locked, each at its master")

@@ -192,7 +192,7 @@ func ExampleClient_Eval() {
 // Counts calls that get a lock and calls that do not, and measures how long
 // locks are held.
 func ExampleWithObserver() {
-	var got, refused, lost int
+	var got, refused, lost, waited int
 	var held time.Duration
 	counts := relock.Observer{
 		LockDone: func(_ context.Context, e relock.LockDone) {
@@ -201,6 +201,9 @@ func ExampleWithObserver() {
 				got++
 			case errors.Is(e.Err, relock.ErrLockAcquiredByOthers):
 				refused++
+			}
+			if e.Waited {
+				waited++
 			}
 		},
 		HoldDone: func(_ context.Context, e relock.HoldDone) {
@@ -218,10 +221,10 @@ func ExampleWithObserver() {
 		return lock.TryLock(ctx) // it is not reentrant
 	})
 	fmt.Println(err)
-	fmt.Printf("%d got it, %d did not, %d lost it, held: %v\n", got, refused, lost, held > 0)
+	fmt.Printf("%d got it, %d did not, %d waited, %d lost it, held: %v\n", got, refused, waited, lost, held > 0)
 	// Output:
 	// relock: lock "counted": lock is held by others (one attempt; see WithBlock)
-	// 1 got it, 1 did not, 0 lost it, held: true
+	// 1 got it, 1 did not, 0 waited, 0 lost it, held: true
 }
 
 // Notifies two observers, each of what it has a hook for.

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // refusal returns the error of a wait that others did not let in. On a busy
@@ -53,19 +53,19 @@ func TestConflictSaysWhatWasFound(t *testing.T) {
 		"unfair on fair":                  {other, relock.NewRedisLock("pf", c), "held as a fair plain lock, requested as unfair"},
 		"unfair on fair, waiting":         {other, relock.NewRedisLock("pf", c, block), "held as a fair plain lock, requested as unfair"},
 		"fair on unfair":                  {other, relock.NewRedisLock("pu", c, fair), "held as an unfair plain lock, requested as fair"},
-		"plain on reentrant":              {other, relock.NewRedisLock("ru", c), "held as an unfair reentrant lock, requested as an unfair plain lock"},
-		"reentrant on plain":              {other, relock.NewReentrantLock("pu", c), "held as an unfair plain lock, requested as an unfair reentrant lock"},
+		"plain on reentrant":              {other, relock.NewRedisLock("ru", c), "held as a reentrant lock, requested as a plain lock"},
+		"reentrant on plain":              {other, relock.NewReentrantLock("pu", c), "held as a plain lock, requested as a reentrant lock"},
 		"own reentrant in the other mode": {ctx, relock.NewReentrantLock("rf", c), "held as a fair reentrant lock, requested as unfair"},
-		"plain on read/write":             {other, relock.NewRedisLock("wf", c), "held as a fair read/write lock, requested as an unfair plain lock"},
-		"read/write on plain":             {other, relock.NewRWLock("pu", c), "held as an unfair plain lock, requested as an unfair read/write lock"},
+		"plain on read/write":             {other, relock.NewRedisLock("wf", c), "held as a fair read/write lock, requested as a plain lock"},
+		"read/write on plain":             {other, relock.NewRWLock("pu", c), "held as a plain lock, requested as a read/write lock"},
 		"read/write in the other mode":    {other, relock.NewRWLock("wu", c, fair), "held as an unfair read/write lock, requested as fair"},
-		"plain on a list":                 {other, relock.NewRedisLock("list", c), "used by another program, requested as an unfair plain lock"},
-		"reentrant on a kept one":         {other, relock.NewReentrantLock("kept", c), "kept as a plain lock, requested as an unfair reentrant lock"},
+		"plain on a list":                 {other, relock.NewRedisLock("list", c), "used by another program, requested as a plain lock"},
+		"reentrant on a kept one":         {other, relock.NewReentrantLock("kept", c), "kept as a plain lock, requested as a reentrant lock"},
 		"several keys": {
-			other, relock.NewMultiLock([]string{"a", "rf"}, c), `: key "rf": held as a fair reentrant lock, requested as an unfair plain lock`,
+			other, relock.NewMultiLock([]string{"a", "rf"}, c), `: key "rf": held as a fair reentrant lock, requested as a plain lock`,
 		},
 		"several keys, waiting": {
-			other, relock.NewMultiLock([]string{"a", "rf"}, c, block), `: key "rf": held as a fair reentrant lock, requested as an unfair plain lock`,
+			other, relock.NewMultiLock([]string{"a", "rf"}, c, block), `: key "rf": held as a fair reentrant lock, requested as a plain lock`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,10 +89,10 @@ func TestConflictOfANode(t *testing.T) {
 		require.NoError(t, relock.NewReentrantLock("k", clients[len(clients)-1]).Lock(t.Context()))
 	}
 	l := relock.NewRedLock("k", clients)
-	locktest.Target(l).Settings.MaxLease = time.Millisecond // the servers are new, and remember all
+	relock.TargetOf(l).Settings.MaxLease = time.Millisecond // the servers are new, and remember all
 	err := l.Lock(t.Context())
 	locktest.RequireIs(t, err, relock.ErrQuorum, relock.ErrKeyConflict)
-	require.ErrorContains(t, err, "held as an unfair reentrant lock, requested as an unfair plain lock")
+	require.ErrorContains(t, err, "held as a reentrant lock, requested as a plain lock")
 }
 
 // A conflict is reported without what was found if that cannot be read.
@@ -102,7 +102,7 @@ func TestConflictThatCannotBeRead(t *testing.T) {
 	require.NoError(t, relock.NewRedisLock("k", c, relock.WithFair()).Lock(t.Context()))
 	s.Do(t, "ACL", "SETUSER", "default", "-zrange") // only the second read needs it
 	err := relock.NewRedisLock("k", c).Lock(t.Context())
-	require.EqualError(t, err, `relock: lock "k": key is used by something else: requested as an unfair plain lock`)
+	require.EqualError(t, err, `relock: lock "k": key is used by something else: requested as a plain lock`)
 }
 
 // A refused attempt says that it was one, and how to wait, unless the lock
@@ -158,7 +158,7 @@ func TestRefusedByAMinimumHold(t *testing.T) {
 			err = l.TryLock(ctx)
 			require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
 			require.True(t, relock.IsRetryableErr(err))
-			found := regexp.MustCompile(`: minimum hold until (` + clock + `) \(one attempt; see WithBlock\)$`).FindStringSubmatch(err.Error())
+			found := regexp.MustCompile(`: minimum hold until (` + clock + `) \(one attempt\)$`).FindStringSubmatch(err.Error())
 			require.NotNil(t, found, "%v", err)
 			until, err := time.Parse("2006-01-02T15:04:05.000Z07:00", found[1])
 			require.NoError(t, err)
@@ -201,7 +201,7 @@ func TestLossSaysWhich(t *testing.T) {
 				h := takeInTime(t, acquirerOf(kind, c, tt.opt))
 				if tt.lose != nil {
 					tt.lose(t, s, c)
-					renewNow(h)
+					locktest.RenewNow(h)
 				}
 				<-h.Context().Done()
 				text := `lock lost \(` + tt.want + `\)$`
@@ -217,17 +217,6 @@ func TestLossSaysWhich(t *testing.T) {
 				testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines("relock: lock lost", "reason=\"lock lost (") == 1 }, "logged")
 			})
 		}
-	}
-}
-
-// renewNow makes the renewal of each key of a hold due.
-func renewNow(h relock.Hold) {
-	if l := locktest.LeaseOf(h); l.Protocol() != nil {
-		l.RenewNow()
-		return
-	}
-	for _, one := range locktest.MembersOf(h) {
-		one.Lease().RenewNow()
 	}
 }
 
@@ -272,7 +261,8 @@ func TestDoDoesNotRepeatTheLoss(t *testing.T) {
 }
 
 // A call may wait for a lock that the same client holds under another owner.
-// Its error names that owner, and so does the log once, after one lease.
+// Its error names that owner, and so does the log, once for each hold, after
+// one lease.
 func TestWaitForTheOwnClient(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, map[string]variant{
@@ -291,8 +281,8 @@ func TestWaitForTheOwnClient(t *testing.T) {
 		lock := v.lock("k", c, relock.WithBlock(), relock.WithWatchdog(time.Second))
 		ctx, cancel := context.WithCancel(t.Context())
 		first, second := testkit.Async(t, func() error { return lock.Lock(ctx) }), testkit.Async(t, func() error { return lock.Lock(ctx) })
-		line := []string{"relock: waiting for a lock that this client holds under another owner", "key=k", "holder=outer", `waiter="goroutine `}
-		testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines(line...) == 2 }, "each is logged")
+		line := []string{"relock: waiting for a lock that this client holds", "key=k kind=", "holder=outer", `waiter="goroutine `}
+		testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines(line...) == 1 }, "it is logged")
 		cancel()
 		for _, wait := range []<-chan error{first, second} {
 			err := testkit.ResultWithin(t, wait, testkit.Patience)
@@ -304,7 +294,7 @@ func TestWaitForTheOwnClient(t *testing.T) {
 		}
 		require.EqualError(t, refusal(t, waits(c)), `relock: lock "k": lock is held by others`+hint)
 		require.NotContains(t, lock.TryLock(t.Context()).Error(), "this client", "an attempt does not wait")
-		require.Equal(t, 2, log.Lines(line...), "once for each wait")
+		require.Equal(t, 1, log.Lines(line...), "once for each hold")
 		require.EqualError(t, refusal(t, waits(locktest.Sibling(t, s, c))), `relock: lock "k": lock is held by others`, "another client")
 		require.NoError(t, holder.Unlock(outer))
 		require.NoError(t, later.Lock(next), "the books are in order")

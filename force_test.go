@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/scripttest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/scripttest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 func requireForced(t testing.TB, err error) {
@@ -34,7 +34,7 @@ func TestForceUnlock(t *testing.T) {
 			return testkit.EndedWithin(q, h.Context(), testkit.Patience)
 		},
 		"by the renewal": func(q *locktest.QueueBench, h relock.Hold) error {
-			locktest.LeaseOf(h).RenewNow()
+			locktest.RenewNow(h)
 			return testkit.EndedWithin(q, h.Context(), testkit.Patience)
 		},
 		"by Extend": func(q *locktest.QueueBench, h relock.Hold) error { return h.Extend(q.Context(), time.Minute) },
@@ -89,16 +89,16 @@ func TestForceUnlockRWLock(t *testing.T) {
 		key := "force " + mode
 		var holds []relock.Hold
 		for _, owner := range []string{"a", "b", "c"} {
-			holds = append(holds, locktest.Take(t, locktest.Owned(owner, relock.NewRWLock(key, c, opts...)).RAcquire))
+			holds = append(holds, locktest.Take(t, locktest.OwnedRW(owner, relock.NewRWLock(key, c, opts...)).RAcquire))
 		}
-		writer := locktest.Owned("w", relock.NewRWLock(key, other, append(opts, relock.WithBlock())...))
+		writer := locktest.OwnedRW("w", relock.NewRWLock(key, other, append(opts, relock.WithBlock())...))
 		waits := testkit.Async(t, func() error { return writer.Lock(t.Context()) })
 		awaitWaiting(t, c, key, 1)
 		require.NoError(t, other.ForceUnlock(t.Context(), key, "it hangs"))
 		require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
-		locktest.LeaseOf(holds[1]).RenewNow()
+		locktest.RenewNow(holds[1])
 		requireForced(t, testkit.EndedWithin(t, holds[1].Context(), testkit.Patience))
-		require.ErrorIs(t, locktest.Owned("c", relock.NewRWLock(key, c, opts...)).RLock(t.Context()), relock.ErrForced)
+		require.ErrorIs(t, locktest.OwnedRW("c", relock.NewRWLock(key, c, opts...)).RLock(t.Context()), relock.ErrForced)
 		for _, h := range holds {
 			requireForced(t, h.Unlock(t.Context()))
 		}

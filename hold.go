@@ -46,8 +46,8 @@ type Hold interface {
 	// Extend makes the lease last at least d from now. It never shortens the
 	// lease. d is whole milliseconds, 10ms to 10 years, otherwise the error is
 	// [ErrInvalid]. After [ErrLockLost], [ErrNotHeld] or [ErrClosed] the hold
-	// has ended. Any other error leaves the hold as it was. Then some of the
-	// leases of a [MultiLock] or [RedLock] may already be longer.
+	// has ended. Any other error leaves the hold as it was, though its lease,
+	// or some of those of a [MultiLock] or [RedLock], may already be longer.
 	Extend(ctx context.Context, d time.Duration) error
 
 	// Unlock ends the hold, whatever it returns. It returns nil if the lock was
@@ -205,8 +205,8 @@ func Detach(ctx context.Context, h Hold, d time.Duration) (token string, err err
 // its minimum hold. A reentrant lock gets the caller's owner, as in Lock. Its
 // lease, label, maximum hold and replicas are those of opts, or else the
 // defaults of the client. Other options are [ErrInvalid], as is a text that is
-// no token. So is an owner that has another hold of this lock, which was lost
-// and is not unlocked.
+// not exactly a token, and a fencing token that Redis has not given. So is an
+// owner that has another hold of this lock, which was lost and is not unlocked.
 //
 // If the server did not answer, or too few replicas did, the token may have
 // been used. If it was, the lock is released in the background.

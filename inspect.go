@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
@@ -18,7 +20,8 @@ type State string
 
 // The states of a lock. A lock is reserved while it is handed off to a waiter
 // that has not taken it yet. It is kept after its Unlock for the rest of its
-// minimum hold, see [WithMinHold].
+// minimum hold, see [WithMinHold]. A semaphore is held while anybody has a
+// permit. Otherwise it is reserved if a permit is.
 const (
 	StateFree     State = "free"
 	StateHeld     State = "held"
@@ -34,14 +37,16 @@ const NoExpiry time.Duration = -1
 type Info struct {
 	Key   string
 	State State
-	// Kind is "plain", "reentrant" or "read/write". It is empty if the lock is
-	// free.
+	// Kind is "plain", "reentrant", "read/write" or "semaphore". It is empty if
+	// the lock is free.
 	Kind string
 	Fair bool
 	// Holder is the exclusive holder. If the lock is kept, it is the last
 	// holder. It is nil if there is none.
 	Holder *Holder
-	// Readers are the readers that hold a read/write lock, at most 128 of them.
+	// Readers are the readers that hold a read/write lock, or the holders of a
+	// semaphore. Of more than 128 readers, holders and kept permits, these are
+	// some.
 	Readers []Holder
 	// Remaining is how long the lock stays without a renewal. It is 0 if the
 	// lock is free, and [NoExpiry] if the key has no expiry. relock always sets
@@ -58,6 +63,9 @@ type Info struct {
 	Waiting int
 	// Waiters are the first waiters in order of arrival, at most 128.
 	Waiters []Waiter
+	// Permits is the limit of the first waiter of a semaphore. It is 0 if
+	// nobody waits for one.
+	Permits int
 }
 
 // Holder describes the holder of a lock as the holder itself wrote it. Nothing
@@ -184,26 +192,14 @@ func (c *Client) scan(ctx context.Context, n driver.Node, cursor, pattern string
 	if err := c.ready(ctx, nil); err != nil {
 		return "", nil, err
 	}
-	match := verbatim.Replace(c.config.prefix) + "{" + pattern + "}"
-	o := n.Call(ctx, driver.Limits{}, driver.Request{Cmd: "SCAN", Args: []any{cursor, "MATCH", match, "COUNT", 256}})
-	if o.Err != nil {
-		return "", nil, driver.Ended(ctx, o.Err)
-	}
-	var keys []string
-	values, err := driver.Values(o.Reply, nil)
-	if err == nil {
-		_, err = driver.Scan(values, &next, &keys)
-	}
-	for _, key := range keys {
-		names = append(names, strings.TrimSuffix(strings.TrimPrefix(key, c.config.prefix+"{"), "}"))
+	next, names, err = driver.ScanKeys(ctx, n, cursor, c.config.prefix+"{", pattern+"}")
+	for i := range names {
+		names[i] = strings.TrimSuffix(names[i], "}")
 	}
 	return next, names, err
 }
 
-// verbatim escapes a text, so that a pattern matches exactly that text.
-var verbatim = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
-
-// inspectRW returns the state of a read/write lock.
+// inspectRW returns the state of a read/write lock or a semaphore.
 func (c *Client) inspectRW(ctx context.Context, key string) (Info, error) {
 	o, _ := c.engine.Eval(ctx, driver.Limits{}, script.Call{Script: script.RWInspect, Key: c.engine.RedisKey(key)})
 	if o.Err != nil {
@@ -222,16 +218,23 @@ const maxReason = 256
 // is something else. It also frees a lock that is reserved for a waiter, or
 // kept for its minimum hold.
 //
+// Of a semaphore it ends all holds that are there when it is called, by one
+// request for each 256, and the reservations that end first. A permit whose
+// minimum hold is not over stays taken until then, so that no more callers
+// begin. Callers that come meanwhile keep their permits, unless their minimum
+// hold is shorter.
+//
 // The holder learns that its hold is lost. It learns it immediately if its
 // client waits for any lock at that server. On a Cluster, the client must wait
 // for this lock, or have waited lately. Otherwise the holder learns it at its
 // next renewal, call or Unlock. Its error matches [ErrForced] and
-// [ErrLockLost], and contains the reason. Of several readers, the first 64 get
-// this error, and the others find a loss. Until then the holder's work
-// continues. Only fencing tokens protect others from it, see [WithFencing].
+// [ErrLockLost], and contains the reason. Of several readers, or holders of a
+// semaphore, the first 64 get this error, and the others find a loss. Until
+// then the holder's work continues. Only fencing tokens protect others from it,
+// see [WithFencing].
 //
-// The request is sent once. It returns [ErrUnconfirmed] if there was no answer:
-// the hold may have been ended, or may still be. Check the holder with
+// Each request is sent once. It returns [ErrUnconfirmed] if there was no
+// answer: the hold may have been ended, or may still be. Check the holder with
 // [Client.Inspect] before you call ForceUnlock again. A second call would end
 // the hold of the next holder.
 func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
@@ -241,12 +244,7 @@ func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
 	if err := c.ready(ctx, m.Err()); err != nil {
 		return wrap("force unlock", key, err)
 	}
-	s := script.Call{Script: script.Force, Key: c.engine.RedisKey(key), Args: []any{reason}}
-	o := script.RunOnce(ctx, c.engine.Driver, driver.Limits{}, s, nil) // a second copy could end the next hold
-	if o.Err == nil && o.Reply == int64(script.Foreign) {
-		s.Script = script.RWForce
-		o = script.RunOnce(ctx, c.engine.Driver, driver.Limits{}, s, nil)
-	}
+	s, o := c.force(ctx, key, reason)
 	switch {
 	case o.Unanswered():
 		return wrap("force unlock", key, errs.Both(ErrUnconfirmed, driver.Ended(ctx, o.Err)))
@@ -261,4 +259,24 @@ func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
 	}
 	c.engine.Logger.Warn("relock: lock forced open", "key", key, "reason", reason)
 	return nil
+}
+
+// force sends the scripts of all families, until one finds its lock. Each is
+// sent once: a second copy could end the next hold.
+func (c *Client) force(ctx context.Context, key, reason string) (s script.Call, o driver.Result) {
+	s = script.Call{Key: c.engine.RedisKey(key), Args: []any{reason}}
+	for _, s.Script = range []*script.Script{script.Force, script.RWForce, script.SemaphoreForce} {
+		o = script.RunOnce(ctx, c.engine.Driver, driver.Limits{}, s, nil)
+		if o.Err != nil || o.Reply != int64(script.Foreign) {
+			break
+		}
+	}
+	for {
+		newest, err := redis.String(o.Reply, o.Err)
+		if err != nil {
+			return s, o
+		}
+		s.Args = []any{reason, newest} // of a semaphore, more holds are left
+		o = script.RunOnce(ctx, c.engine.Driver, driver.Limits{}, s, nil)
+	}
 }

@@ -71,7 +71,8 @@ func readWaiters(waits []string, now int64) []Waiter {
 	return all
 }
 
-// readRWInfo reads the reply of rw_inspect.lua.
+// readRWInfo reads the reply of rw_inspect.lua, of a read/write lock or a
+// semaphore.
 func readRWInfo(key string, reply any) (Info, error) {
 	info := Info{Key: key, State: StateFree}
 	parts, err := driver.Values(reply, nil)
@@ -89,23 +90,31 @@ func readRWInfo(key string, reply any) (Info, error) {
 		return info, errUnreadable
 	}
 	info.Waiters, info.Remaining = readWaiters(waits, now), timeLeft(left)
+	if len(waits) > 0 {
+		first, _ := lockspec.ReadWait(waits[0]) // what is no wait has no permits
+		info.Permits = first.Permits
+	}
 	switch state {
 	case lockspec.Foreign:
 		return info, ErrKeyConflict
 	case lockspec.Free:
 		return info, nil
 	}
-	info.State, info.Kind, info.Fair = StateReserved, lockspec.RWFamily.String(), mode == "f"
+	family, fair := lockspec.ReadMode(mode)
+	info.State, info.Kind, info.Fair = StateKept, family.String(), fair
 	for i, entry := range entries {
 		info.readEntry(entry, notes[i])
 	}
 	return info, nil
 }
 
-// readEntry reads a holder, which may have no note. It skips reservations,
-// because their waiters take the lock soon.
+// readEntry reads a holder, which may have no note. Of reservations and kept
+// permits it notes only that they exist.
 func (i *Info) readEntry(entry string, note any) {
 	kind, hold, _ := strings.Cut(entry, ":")
+	if kind == "v" && i.State == StateKept {
+		i.State = StateReserved
+	}
 	if kind != "r" && kind != "w" {
 		return
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/scripttest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/scripttest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // written completes what the client's holder has written down of itself.
@@ -104,10 +104,13 @@ func TestInspectWaiters(t *testing.T) {
 func TestInspectReservedAndKept(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.OnShared(t)
-	for _, letters := range []string{"pu", "pf", "ru", "rf"} {
+	for letters, kind := range map[string]string{"pu": "plain", "pf": "plain", "ru": "reentrant", "rf": "reentrant"} {
 		s.Do(t, "SET", locktest.KeyOf(c, "k"), scripttest.WaitNamed("c1", 7, letters).Reserved(), "PX", 60_000)
 		info := locktest.Inspect(t, c, "k")
-		require.Equal(t, relock.Info{Key: "k", State: relock.StateReserved, Kind: lockspec.KindOfWait(letters[0]).Family.String(), Fair: letters[1] == 'f', Remaining: info.Remaining}, info)
+		require.Equal(t, relock.Info{
+			Key: "k", State: relock.StateReserved, Kind: kind, Fair: letters[1] == 'f',
+			Remaining: info.Remaining,
+		}, info)
 		require.Positive(t, info.Remaining)
 		s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 	}
@@ -129,8 +132,8 @@ func TestInspectRWLock(t *testing.T) {
 	other := locktest.Sibling(t, s, c)
 	testkit.Each(t, modes, func(t *testing.T, mode string, opts []relock.LockOption) {
 		key := "rw " + mode
-		mine := locktest.Owned("job:7|x", relock.NewRWLock(key, c, append(opts, relock.WithLabel("l"))...))
-		theirs := locktest.Owned("second", relock.NewRWLock(key, other, opts...))
+		mine := locktest.OwnedRW("job:7|x", relock.NewRWLock(key, c, append(opts, relock.WithLabel("l"))...))
+		theirs := locktest.OwnedRW("second", relock.NewRWLock(key, other, opts...))
 		require.NoError(t, mine.Lock(t.Context()))
 		require.NoError(t, mine.RLock(t.Context()))
 		info := locktest.Inspect(t, other, key)

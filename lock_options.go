@@ -46,9 +46,10 @@ func WithBlockTimeout(d time.Duration) LockOption {
 }
 
 // WithFair grants the lock in order of arrival across all processes. TryLock
-// never overtakes a waiter. A crashed waiter delays those behind it by almost
-// nothing. A hung one delays them by the time that it has to take the lock, see
-// [WithPollInterval]. All users of a key must agree on the mode: a call that
+// never overtakes a waiter. A waiter that crashed or hangs delays those behind
+// it by the time that it has to take the lock, see [WithPollInterval]. After
+// 2.5s of silence it delays nobody. The order survives a failover as far as the
+// new master knows it. All users of a key must agree on the mode: a call that
 // finds a lock of the other mode gets [ErrKeyConflict].
 //
 // By default a lock is unfair: a newcomer may take a lock that has just become
@@ -81,7 +82,8 @@ func WithMaxHold(d time.Duration) LockOption {
 // returns immediately, and others get the lock when d is over. d must be whole
 // milliseconds, 10ms to 10 years, and no more than [WithMaxHold]. If d is above
 // the lease, the key is taken for d from the start. So neither a crash nor an
-// outage cuts it short. By default there is no minimum.
+// outage cuts it short. By default there is no minimum. For a [Semaphore] d
+// counts from the grant, by the server's clock.
 //
 // Use it if several replicas have a job that is to run once per period. Call
 // TryDo at each tick, with nine tenths of the period as d. With the whole
@@ -91,7 +93,8 @@ func WithMaxHold(d time.Duration) LockOption {
 //
 // The error of a refused attempt says until when the lock is kept, and so does
 // that of a wait that reached its block timeout. That costs one more request,
-// and for a [RedLock] one to each node.
+// and for a [RedLock] one to each node. The permits of a [Semaphore] end one by
+// one, and its errors do not say when.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption{lockspec.OptMinHold, func(c *lockspec.Options) { c.MinHold = d }}
 }
@@ -138,9 +141,14 @@ func WithQueueLimit(n int) LockOption {
 // hold. It is retried until the hold ends. A [Hold.Extend] that too few confirm
 // fails with [ErrReplicas] and leaves the hold as it was.
 //
-// So a failover keeps the lock if the new master is a replica that has all that
-// n replicas confirmed. This makes a loss in a failover less likely, but does
-// not rule it out: Redis does not say which replica will be chosen.
+// n should be the number of all replicas of the master, also with Sentinels and
+// in a Cluster. Then each of them has the lock, whichever is promoted. With
+// fewer, a failover may promote one that is behind, and lose the lock. A master
+// with fewer than n replicas grants nothing. With one replica that is so from
+// its promotion until the old master is back.
+//
+// A release waits for no replica. One that a failover loses leaves the lock
+// taken until the lease ends, and nobody holds it.
 //
 // A lock that is handed off within a process was confirmed before. A level of a
 // reentrant hold waits for the replicas of the hold. It is [ErrInvalid] if it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/relock-go/relock/internal/carried"
@@ -68,6 +69,9 @@ func (l *locker) take(ctx context.Context, key string, block bool) (Hold, error)
 	return newRedisLock(b).hold(ctx, block)
 }
 
+// Logger returns the logger of the client. A [Leader] uses it.
+func (l *locker) Logger() *slog.Logger { return l.base.client.engine.Logger }
+
 // String does not contain the name that the locker was checked with.
 func (l *locker) String() string { return "locker of redis" }
 
@@ -75,13 +79,14 @@ func (l *locker) String() string { return "locker of redis" }
 // cancelled with ctx, and when the hold is lost. It carries the hold, see
 // [HoldFromContext].
 //
-// If fn was not run, the error is an [*Error] with Op "lock". Otherwise it is
-// fn's own error. If the hold was lost before the end, that is joined with
-// [ErrLockLost], unless fn's error matches it already. A release that is not
-// confirmed is left to the backend's log. If fn panics, the lock is unlocked.
+// If fn was not run, the error is an [*Error] with Op "lock", and [NotRun]
+// reports it. Otherwise it is fn's own error. If the hold was lost before the
+// end, that is joined with [ErrLockLost], unless fn's error matches it already.
+// A release that is not confirmed is left to the backend's log. If fn panics,
+// the lock is unlocked.
 func Do(ctx context.Context, l Locker, key string, fn func(context.Context) error) error {
 	if l == nil {
-		return wrap("lock", key, errNilLocker)
+		return notRun(wrap("lock", key, errNilLocker))
 	}
 	return doWith(ctx, l.Lock, key, fn)
 }
@@ -90,7 +95,7 @@ func Do(ctx context.Context, l Locker, key string, fn func(context.Context) erro
 // [ErrLockAcquiredByOthers] if another owner holds the lock.
 func TryDo(ctx context.Context, l Locker, key string, fn func(context.Context) error) error {
 	if l == nil {
-		return wrap("lock", key, errNilLocker)
+		return notRun(wrap("lock", key, errNilLocker))
 	}
 	return doWith(ctx, l.TryLock, key, fn)
 }
@@ -103,11 +108,11 @@ type acquireFunc func(ctx context.Context, key string) (Hold, error)
 // doWith runs fn between acquire and Unlock.
 func doWith(ctx context.Context, acquire acquireFunc, key string, fn func(context.Context) error) (err error) {
 	if fn == nil {
-		return wrap("lock", key, fmt.Errorf("%w: fn: is nil", ErrInvalid))
+		return notRun(wrap("lock", key, errNilFn))
 	}
 	got, err := acquire(ctx, key)
 	if err != nil {
-		return asLockError(key, err)
+		return notRun(asLockError(key, err))
 	}
 	if own, ok := got.(hold); ok {
 		return own.run(ctx, own.level.Unlock, fn)
@@ -115,7 +120,7 @@ func doWith(ctx context.Context, acquire acquireFunc, key string, fn func(contex
 	defer func() { err = unlockAfter(got, err) }()
 	ctx, cancel := under(ctx, got)
 	defer cancel(ErrNotHeld)
-	return fn(ctx)
+	return errs.Ran(fn(ctx))
 }
 
 // run runs fn while the lock is held, and then unlocks it.
@@ -123,7 +128,7 @@ func (h hold) run(ctx context.Context, unlock func() error, fn func(context.Cont
 	defer func() { err = h.after(err, unlock()) }()
 	ctx, cancel := h.level.Work(ctx)
 	defer cancel(ErrNotHeld)
-	return fn(ctx)
+	return errs.Ran(fn(ctx))
 }
 
 // after returns the result of Do: fn's own error, joined with the loss of a

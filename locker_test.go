@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/relocktest"
 )
 
@@ -109,32 +109,6 @@ func TestNestedCallWhileTheInnerHoldIsUnlocked(t *testing.T) {
 		require.NoError(t, h.Unlock(t.Context()))
 	}
 	require.NoError(t, outer.Unlock(t.Context()))
-}
-
-// A maximum hold ends each level by itself. The server keeps the lock for the
-// level that goes on.
-func TestMaximumHoldOfANestedLocker(t *testing.T) {
-	t.Parallel()
-	c := locktest.NewTestClient(t, redistest.Shared(t))
-	l := locktest.NewLocker(t, c, relock.WithMaxHold(time.Hour))
-	outer := locktest.TakeKey(t, t.Context(), l, "k")
-	inner := locktest.TakeKey(t, outer.Context(), l, "k")
-	require.Less(t, locktest.Level(outer).StopMaxHold(), locktest.Level(inner).StopMaxHold())
-	locktest.Level(outer).ReachMaxHold()
-	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), testkit.Patience), relock.ErrMaxHold)
-	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); { // a release would come in the background
-		require.NoError(t, inner.Err(), "the level goes on")
-		require.ErrorIs(t, tryOnce(t.Context(), l), relock.ErrLockAcquiredByOthers)
-		time.Sleep(5 * time.Millisecond)
-	}
-	_, err := l.Lock(context.WithoutCancel(outer.Context()), "k")
-	require.ErrorIs(t, err, relock.ErrLockLost)
-	locktest.Level(inner).ReachMaxHold()
-	require.ErrorIs(t, testkit.EndedWithin(t, inner.Context(), testkit.Patience), relock.ErrMaxHold)
-	for _, h := range []relock.Hold{outer, inner} {
-		locktest.RequireIs(t, h.Unlock(t.Context()), relock.ErrMaxHold, relock.ErrNotHeld)
-	}
-	require.NoError(t, lockOnce(t.Context(), l))
 }
 
 // The lock is handed off within the process when the last level is unlocked,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,8 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/queue"
 )
 
 // mistaken is an option with a mistake, and the text that the error must have.
@@ -152,7 +154,7 @@ func TestNilOptions(t *testing.T) {
 	block := relock.WithBlock()
 	for _, l := range []interface{ Validate() error }{
 		relock.NewRedisLock("k", c, block, nil), relock.NewReentrantLock("k", c, block, nil), relock.NewRWLock("k", c, block, nil),
-		relock.NewMultiLock([]string{"k"}, c, block, nil),
+		relock.NewSemaphore("k", 1, c, block, nil), relock.NewMultiLock([]string{"k"}, c, block, nil),
 		relock.NewRedLock("k", []*relock.Client{c, locktest.Unconnected(t), locktest.Unconnected(t)}, block, nil),
 	} {
 		requireMistakes(t, l.Validate(), "validate", lock)
@@ -242,7 +244,7 @@ func TestLockMistakes(t *testing.T) {
 	names = append(names, "a lease is either fixed or renewed", "key: is empty")
 	plain := relock.NewRedisLock("", c, append(opts, relock.WithMaxLease(time.Minute))...)
 	reentrant := relock.NewReentrantLock("", c, append(opts, relock.WithMaxLease(time.Minute))...)
-	requireMistakes(t, plain.Validate(), "validate", append(names, "is no option of this kind of lock")...)
+	requireMistakes(t, plain.Validate(), "validate", append(names, "WithMaxLease: is not supported by RedisLock")...)
 	requireMistakes(t, reentrant.Validate(), "validate", names...)
 	for _, all := range []calls{firstCalls(plain), firstCalls(reentrant)} {
 		for call, f := range all {
@@ -269,6 +271,47 @@ func TestLockWithoutAClient(t *testing.T) {
 		for call, f := range firstCalls(l) {
 			require.ErrorIs(t, f(t.Context()), relock.ErrInvalid, "%d: %s", i, call)
 		}
+	}
+}
+
+// A mistake is named once, and in words that its caller has used.
+func TestTextsOfMistakes(t *testing.T) {
+	t.Parallel()
+	c := locktest.Unconnected(t)
+	dials := relock.Topology{
+		Master:  func(context.Context, string) (string, error) { return "", net.ErrClosed },
+		Masters: func(context.Context) ([]string, error) { return nil, net.ErrClosed },
+		Dial:    func(context.Context, string) (net.Conn, error) { return nil, net.ErrClosed },
+	}
+	token := (&lockspec.Detached{Key: []byte("k"), Hold: "h", Stay: time.Minute}).Token()
+	for name, tt := range map[string]struct {
+		err  error
+		want string
+	}{
+		"no client":             {relock.NewRedisLock("k", nil).Validate(), "client: is nil"},
+		"a client of nobody":    {relock.NewRedisLock("k", &relock.Client{}).Validate(), "client: was not made by NewClient"},
+		"a call without client": {(*relock.Client)(nil).Ping(t.Context()), "client: is nil"},
+		"Close without client":  {(*relock.Client)(nil).Close(), "client: is nil"},
+		"a node":                {relock.NewRedLock("k", []*relock.Client{c, nil, {}}).Validate(), "client 1: is nil; client 2: was not made by NewClient"},
+		"no keys":               {relock.NewMultiLock(nil, c).Validate(), "keys: is empty"},
+		"a short lease":         {relock.NewRedisLock("k", c, relock.WithExpiry(1)).Validate(), "WithExpiry: 1ns is below 10ms"},
+		"a fraction":            {relock.NewRedisLock("k", c, relock.WithExpiry(time.Second+1)).Validate(), "WithExpiry: 1.000000001s has a fraction of a millisecond"},
+		"no permits":            {relock.NewSemaphore("k", 0, c).Validate(), "permits: 0 is not 1 to 10000"},
+		"too many permits":      {relock.NewSemaphore("", 10_001, c).Validate(), "key: is empty; permits: 10001 is not 1 to 10000"},
+		"a token of permits":    {relock.NewSemaphore("k", 1, c, relock.WithFencing()).Validate(), "WithFencing: is not supported by Semaphore"},
+		"an option":             {relock.NewMultiLock([]string{"k"}, c, relock.WithFair()).Validate(), "WithFair: is not supported by MultiLock"},
+		"an option to resume":   {second(c.Resume(t.Context(), token, relock.WithFair())), "WithFair: is not supported by Resume"},
+		"a token":               {second(c.Resume(t.Context(), "token")), "token: was not returned by this version's Detach"},
+		"a database":            {second(relock.NewClientURL("redis://localhost/first")), "URL: database is not a number such as 0 or 1"},
+		"TLS beside a Dial": {
+			second(relock.NewClientTopology(dials, relock.WithTLS(nil))),
+			"WithTLS: the topology has a Dial, which encrypts; with go-redis, set TLSConfig of its client",
+		},
+		"a queue":              {second(queue.New("", c)), "name: is empty"},
+		"a queue of no client": {second(queue.New("q", nil)), "client: is nil"},
+	} {
+		require.ErrorIs(t, tt.err, relock.ErrInvalid, name)
+		require.True(t, strings.HasSuffix(tt.err.Error(), "invalid: "+tt.want), "%s: %v", name, tt.err)
 	}
 }
 

@@ -65,7 +65,7 @@ const maxKeys = 100
 func NewMultiLock(keys []string, client *Client, opts ...LockOption) *MultiLock {
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	var m lockspec.Problems
-	m.Check(len(keys) > 0, "keys: there are none")
+	m.Check(len(keys) > 0, "keys: is empty")
 	m.Check(len(keys) <= maxKeys, "keys: %d are above %d", len(keys), maxKeys)
 	for _, key := range keys {
 		lockspec.CheckKey(&m, key)

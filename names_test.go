@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // allBytes is a name with every byte in it; the first is not a closing brace.
@@ -93,8 +93,8 @@ func redisKeyOf(t testing.TB, c *relock.Client, name string) string {
 	if l.Validate() != nil {
 		return ""
 	}
-	require.Equal(t, locktest.Target(l).RedisKey(), locktest.Target(relock.NewReentrantLock(name, c)).RedisKey())
-	return locktest.Target(l).RedisKey()
+	require.Equal(t, relock.TargetOf(l).RedisKey(), relock.TargetOf(relock.NewReentrantLock(name, c)).RedisKey())
+	return relock.TargetOf(l).RedisKey()
 }
 
 // Two names have two keys. No key is derived from another name, and what is

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // The observer is notified of the begin and the end of each call, and of the
@@ -70,7 +70,7 @@ func quorumLock(t testing.TB, opts ...relock.ClientOption) *relock.RedLock {
 		clients = append(clients, locktest.NewTestClient(t, s, opts...))
 	}
 	l := relock.NewRedLock("k", clients)
-	locktest.Target(l).Settings.MaxLease = time.Millisecond // the servers are new, and remember all
+	relock.TargetOf(l).Settings.MaxLease = time.Millisecond // the servers are new, and remember all
 	return l
 }
 
@@ -124,8 +124,7 @@ func TestObserverOfLevels(t *testing.T) {
 		require.NoError(t, l.Lock(t.Context()))
 		require.True(t, levels(n))
 	}
-	inner := locktest.Take(t, relock.NewReentrantLock("k", c, relock.WithMaxHold(time.Hour)).Acquire)
-	locktest.Level(inner).ReachMaxHold()
+	inner := locktest.Take(t, relock.NewReentrantLock("k", c, relock.WithMaxHold(shortHold)).Acquire)
 	require.ErrorIs(t, testkit.EndedWithin(t, inner.Context(), testkit.Patience), relock.ErrMaxHold)
 	testkit.Eventually(t, testkit.Patience, func() bool { return levels(2) }, "the end of the inner level")
 	require.ErrorIs(t, w.Last.Err, relock.ErrMaxHold)
@@ -201,13 +200,14 @@ func TestObserverHooksAreEven(t *testing.T) {
 		"reentrant": relock.NewReentrantLock("reentrant", c).Acquire,
 		"read":      relock.NewRWLock("read", c).RAcquire,
 		"write":     relock.NewRWLock("write", c).Acquire,
+		"semaphore": relock.NewSemaphore("semaphore", 1, c).Acquire,
 		"multi":     relock.NewMultiLock([]string{"multi"}, c).Acquire,
 	} {
 		h, err := acquire(ctx)
 		require.NoError(t, err)
 		require.NoError(t, h.Extend(context.WithValue(t.Context(), mark{}, "extend"), time.Hour))
 		require.Equal(t, 1, count("renewal "+kind+" extend true"))
-		renewNow(h)
+		locktest.RenewNow(h)
 		testkit.Eventually(t, testkit.Patience, func() bool { return count("renewal "+kind+" mine true") > 0 }, "renewed")
 		require.NoError(t, h.Unlock(t.Context()))
 		require.Equal(t, 1, count("lock "+kind+" mine true"))
@@ -216,7 +216,7 @@ func TestObserverHooksAreEven(t *testing.T) {
 	h, err := relock.NewRedisLock("down", c).Acquire(ctx)
 	require.NoError(t, err)
 	s.Kill(t)
-	renewNow(h)
+	locktest.RenewNow(h)
 	testkit.Eventually(t, testkit.Patience, func() bool { return count("renewal plain mine false") > 0 }, "not sent")
 	require.Error(t, h.Unlock(t.Context()))
 }

@@ -45,7 +45,7 @@ type Observer struct {
 // LockStart describes an acquiring call that begins.
 type LockStart struct {
 	Key   string // name of the lock; for a [MultiLock] all names, separated by commas
-	Kind  string // "plain", "reentrant", "read", "write", "multi", "quorum" (a [RedLock]) or "etcd"
+	Kind  string // "plain", "reentrant", "read", "write", "semaphore", "multi", "quorum" (a [RedLock]) or "etcd"
 	Block bool   // the call waits if others hold the lock
 }
 
@@ -56,6 +56,11 @@ type LockDone struct {
 	Start time.Time // when the call began
 	End   time.Time // when it got the lock, or failed
 	Err   error     // as the call returns it; nil if it has the lock
+
+	// Waited reports whether the call waited for the lock: it did not get it at
+	// its first attempt. A call that makes one attempt never waits. A level of
+	// a hold that the caller has needs no wait.
+	Waited bool
 }
 
 // HoldDone describes the end of a hold, or of one level of a reentrant one.
@@ -148,7 +153,7 @@ func (o *Observer) hooks() (h lease.Hooks) {
 type Stats struct {
 	// Held is the number of locks that the client has now. Each key of a
 	// [MultiLock] counts. A [RedLock] counts once in each client. The levels of
-	// a reentrant lock count as one.
+	// a reentrant lock count as one. Deliveries of tasks do not count.
 	Held int
 	// Waiting is the number of calls that wait for a lock now.
 	Waiting int

@@ -40,6 +40,7 @@ type clientConfig struct {
 	prefix         string
 	logger         *slog.Logger
 	observer       Observer
+	profile        bool
 	locks          lockspec.Options
 	servers        serversConfig
 	releaseOnClose bool
@@ -180,10 +181,14 @@ func WithKeyPrefix(prefix string) ClientOption {
 	return clientOption(func(c *clientConfig) { c.prefix = prefix })
 }
 
-// WithLogger sets the logger for background events: lost locks, releases that
-// are not confirmed, clean-up that was given up, and a sentinel or a server of
-// a Cluster whose refusal does not count. By default nothing is logged.
-// Returned errors are not logged, except for a lost lock.
+// WithLogger sets the logger for background events: lost locks, renewals that
+// fail, releases that are not confirmed, clean-up that was given up, calls that
+// wait for a lock that the client itself holds, campaigns of a [Leader] that
+// fail, and a sentinel or a server of a Cluster whose refusal does not count.
+// So are calls that wait while no server gives them an answer that they can
+// use: once that has lasted for a second, then every 30 s, and when it is over.
+// By default nothing is logged. Returned errors are not logged, except for a
+// lost lock.
 //
 // The handler must return quickly, because it runs on the renewal and wake-up
 // goroutines. It must not use locks of the client.

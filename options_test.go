@@ -12,8 +12,8 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // What a user's pool does itself cannot be set beside it.
@@ -35,13 +35,13 @@ func settingsOf(t testing.TB, c *relock.Client, opts ...relock.LockOption) locks
 	t.Helper()
 	l := relock.NewReentrantLock("k", c, opts...)
 	require.NoError(t, l.Validate())
-	return locktest.Target(l).Settings
+	return relock.TargetOf(l).Settings
 }
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	c := locktest.Unconnected(t)
-	config := *locktest.Config(c)
+	config := *relock.ConfigOf(c)
 	require.Equal(t, driver.Config{
 		Network: config.Network, Address: config.Address, Password: config.Password,
 		MaxIdle: 10, IdleTimeout: time.Minute, DialTimeout: 5 * time.Second, CommandTimeout: 3 * time.Second,
@@ -148,7 +148,7 @@ func TestURL(t *testing.T) {
 		"unix:///run/redis.sock?db=9":       {"", driver.Config{Network: "unix", Address: "/run/redis.sock", Database: 9}},
 		"unix://me:pw@/run/redis%20it.sock": {"pw", driver.Config{Network: "unix", Address: "/run/redis it.sock", Username: "me"}},
 	}, func(t *testing.T, rawURL string, tt meaning) {
-		got := *locktest.Config(locktest.CloseLater(t)(relock.NewClientURL(rawURL)))
+		got := *relock.ConfigOf(locktest.CloseLater(t)(relock.NewClientURL(rawURL)))
 		require.Equal(t, tt.password, *got.Password)
 		got.Password, got.MaxIdle, got.IdleTimeout, got.DialTimeout, got.CommandTimeout = nil, 0, 0, 0, 0
 		require.Equal(t, tt.want, got)

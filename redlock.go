@@ -1,6 +1,7 @@
 package relock
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/relock-go/relock/internal/acquire"
@@ -108,7 +109,9 @@ func nodeError(n int, err error) error { return &NodeError{Node: n, Err: err} }
 func checkNodes(m *lockspec.Problems, clients []*Client) {
 	m.Check(len(clients) >= minNodes, "clients: %d are below %d", len(clients), minNodes)
 	for i, c := range clients {
-		m.Check(i == 0 || c != nil && c.engine != nil, "client %d: was not made by NewClient", i)
+		if i > 0 { // the first is checked as that of any lock
+			m.CheckClient(fmt.Sprintf("client %d", i), c == nil, c.isMade())
+		}
 		first := slices.Index(clients, c)
 		m.Check(first == i || c == nil, "clients %d and %d: are the same", first, i)
 	}

@@ -11,9 +11,9 @@ import (
 // Redis with the owner's count.
 //
 // The owner is, in order of precedence: the hold that ctx carries,
-// [ContextWithOwner], [WithOwner], the goroutine. The hold belongs to the
-// owner, not to the object. So packages of one program share it if each makes
-// its own object with the same name and client.
+// [ContextWithOwner], the goroutine. The hold belongs to the owner, not to the
+// object. So packages of one program share it if each makes its own object with
+// the same name and client.
 //
 // The hold ends with the Unlock of the outermost level. The Unlock of an inner
 // level neither frees nor shortens the levels around it.

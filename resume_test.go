@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // A token is used once, however many try.
@@ -80,8 +81,8 @@ func TestResumedReentrantLock(t *testing.T) {
 	require.NoError(t, lock.Unlock(t.Context()))
 
 	// An owner with a lost hold has to unlock that first.
-	lost := locktest.Take(t, relock.NewReentrantLock("k", c, relock.WithMaxHold(time.Hour)).Acquire)
-	locktest.Level(lost).ReachMaxHold()
+	lost := locktest.Take(t, relock.NewReentrantLock("k", c, relock.WithMaxHold(shortHold)).Acquire)
+	require.ErrorIs(t, testkit.EndedWithin(t, lost.Context(), testkit.Patience), relock.ErrMaxHold)
 	other := relock.ContextWithOwner(t.Context(), "other")
 	h, err = relock.NewReentrantLock("k", c, relock.WithBlock()).Acquire(other)
 	require.NoError(t, err)
@@ -102,7 +103,7 @@ func TestResumeRefuses(t *testing.T) {
 		token string
 		opt   relock.LockOption
 	}{
-		"empty": {"", nil}, "no token": {"relock1.", nil}, "text": {"relock1.%%", nil}, "another text": {"relock1.e30", nil}, "cut": {token[:len(token)-9], nil},
+		"empty": {"", nil}, "no token": {"relock2.", nil}, "text": {"relock2.%%", nil}, "another text": {"relock2.e30", nil}, "cut": {token[:len(token)-9], nil},
 		"WithBlock": {token, relock.WithBlock()}, "WithFair": {token, relock.WithFair()}, "WithFencing": {token, relock.WithFencing()},
 		"WithMinHold": {token, relock.WithMinHold(time.Second)}, "WithQueueLimit": {token, relock.WithQueueLimit(3)},
 	} {

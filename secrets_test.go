@@ -18,9 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 var uuidPattern = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
@@ -43,7 +42,7 @@ func TestErrorsHideSecrets(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t, "--rename-command", gone, "")
 			var log locktest.LogBuffer
-			c := secretive(t, s, relock.WithCommandTimeout(locktest.AnswerLimit), log.Option(), relock.WithLabel(secret))
+			c := secretive(t, s, relock.WithCommandTimeout(locktest.AnswerLimit), log.Option())
 			var texts []string
 			note := func(values ...any) {
 				for _, v := range values {
@@ -102,9 +101,9 @@ func TestPrintedValuesHideSecrets(t *testing.T) {
 	levels := locktest.Take(t, reentrant.Acquire)
 	var log locktest.LogBuffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
-	whole := []any{c, plain, reentrant, held, held.Context(), levels}
+	whole := []any{c, plain, reentrant, held, held.Context(), levels, relock.NewLeader(locker, "l")}
 	for i, v := range append(whole, copied(c), nested.Interface(), []any{copied(c)}, relock.WithUsername("app"), relock.WithLabel("x"),
-		copied(plain), copied(reentrant), copied(relock.NewRWLock("k", c)), copied(relock.NewMultiLock([]string{"k"}, c)),
+		copied(plain), copied(reentrant), copied(relock.NewRWLock("k", c)), copied(relock.NewSemaphore("k", 1, c)), copied(relock.NewMultiLock([]string{"k"}, c)),
 		copied(relock.NewRedLock("k", []*relock.Client{c})), copied(locker)) {
 		for n, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t", "%e"} {
 			text := fmt.Sprintf(verb, v)
@@ -160,42 +159,6 @@ func TestValue(t *testing.T) {
 		again := stored(t, s, c, key)
 		require.NotEqual(t, got[2], again[2], "each hold has its own id")
 		require.Equal(t, got[3:7], again[3:7])
-	}
-}
-
-// The value has at most 512 bytes, whatever the host, the process and the
-// label.
-func TestLongestValue(t *testing.T) {
-	t.Parallel()
-	made, err := lockspec.NewIdentity(false)
-	require.NoError(t, err)
-	fields := strings.Split(made.Process, "|")
-	require.Len(t, fields, 5, `"|client|host|pid|"`)
-	require.LessOrEqual(t, len(fields[2]), lockspec.MaxHost)
-	longest := lockspec.Identity{ID: made.ID, Process: "|" + made.ID + "|" + strings.Repeat("h", lockspec.MaxHost) + "|4194304000|"}
-	label := lockspec.Escape(strings.Repeat("|", 85)) + "x"
-	require.Len(t, label, lockspec.MaxLabel)
-	value := longest.Value(uuid.NewString(), &lockspec.Spec{Label: label})
-	require.LessOrEqual(t, len(value), 512)
-	require.LessOrEqual(t, len(longest.Info(label)), 512)
-
-	kept := lockspec.KeptValue(value)
-	require.NotEqual(t, value, kept)
-	require.Len(t, kept, len(value))
-	require.True(t, strings.HasPrefix(kept, "relock/1|k|"))
-	require.Equal(t, value[len("relock/1|p"):], kept[len("relock/1|k"):])
-}
-
-func TestEscape(t *testing.T) {
-	t.Parallel()
-	for _, s := range []string{"", "a", "a|b", "a+b c", "%", "\r\n", allBytes(), "日本", "\xff"} {
-		escaped := lockspec.Escape(s)
-		require.NotRegexp(t, `[^!-~]|\||\+`, escaped)
-		for _, unescape := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
-			back, err := unescape(escaped)
-			require.NoError(t, err)
-			require.Equal(t, s, back)
-		}
 	}
 }
 

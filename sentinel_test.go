@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 func TestSentinelMistakes(t *testing.T) {
@@ -193,8 +193,8 @@ func TestValkeyURLs(t *testing.T) {
 	t.Parallel()
 	for _, names := range [][2]string{{"redis", "valkey"}, {"rediss", "valkeys"}} {
 		for _, rest := range []string{"://me:p@h:1/3", "+sentinel://me:p@h:1,h2/m/3", "+cluster://me:p@h:1,h2"} {
-			a := *locktest.Config(locktest.CloseLater(t)(relock.NewClientURL(names[0] + rest)))
-			b := *locktest.Config(locktest.CloseLater(t)(relock.NewClientURL(names[1] + rest)))
+			a := *relock.ConfigOf(locktest.CloseLater(t)(relock.NewClientURL(names[0] + rest)))
+			b := *relock.ConfigOf(locktest.CloseLater(t)(relock.NewClientURL(names[1] + rest)))
 			require.Equal(t, a, b)
 			require.Equal(t, names[0] == "rediss", a.UseTLS)
 		}

@@ -2,6 +2,7 @@ package relock
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"slices"
 
@@ -29,9 +30,11 @@ type serversConfig struct {
 // After a failover the client uses the new master, as soon as a sentinel names
 // it and the server confirms its role. Holds and waiters continue there, if the
 // lock was replicated. Redis replicates asynchronously, so a failover may lose
-// a lock: see [WithReplicas].
+// a lock: use [WithReplicas] for all replicas.
 //
 // [WithTLS] and [WithDialer] apply to connections to servers and to sentinels.
+// If only the servers encrypt, use a dialer that encrypts to them, and no
+// WithTLS. Names among the addresses are resolved for each connection.
 // [WithUsername], [WithCredentials] and [WithDatabase] apply to servers only,
 // and [WithSentinelLogin] to sentinels. The options of a pool, such as
 // [WithMaxActive], are those of each server. One more connection is open to a
@@ -56,7 +59,7 @@ func newSentinelClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
 	}
 	s := topology.NewSentinel(topology.SentinelConfig{
 		Name: c.servers.master, Addresses: c.servers.addresses, Username: c.servers.user, Password: c.servers.password,
-		Map: c.servers.mapping, Servers: &c.Config, Logger: c.logger,
+		LoginBy: "WithSentinelLogin", Map: c.servers.mapping, Servers: &c.Config,
 	})
 	return newRoutedClient(c, s.Topology())
 }
@@ -70,7 +73,8 @@ func newSentinelClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
 // A lock is at the master of the slot of its key, with its queue and its
 // messages. If the slot moves to another master, holds and waiters continue
 // there. After a failover they do too, if the lock was replicated. Redis
-// replicates asynchronously, so a failover may lose a lock: see [WithReplicas].
+// replicates asynchronously, so a failover may lose a lock: use [WithReplicas]
+// for all replicas of each master.
 //
 // All options apply to the connections to all servers, and those of a pool,
 // such as [WithMaxActive], to each server. A Cluster has database 0 only. With
@@ -98,7 +102,7 @@ func newClusterClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
 		return nil, wrap("new client", "", err)
 	}
 	t := topology.NewCluster(topology.ClusterConfig{
-		Addresses: c.servers.addresses, Map: c.servers.mapping, Servers: &c.Config, Logger: c.logger,
+		Addresses: c.servers.addresses, Map: c.servers.mapping, Servers: &c.Config,
 	})
 	return newRoutedClient(c, t.Topology())
 }
@@ -156,8 +160,13 @@ type Topology struct {
 	// their first braces have the same server. The empty key means any server.
 	//
 	// It is called for each request and each renewal, so it should answer from
-	// memory.
+	// memory, unless there is a Cached.
 	Master func(ctx context.Context, key string) (address string, err error)
+
+	// Cached returns what Master would, if that is in memory. Then Master is
+	// not called, and the request costs no context with a limit. It must return
+	// immediately. It is optional.
+	Cached func(key string) (address string, known bool)
 
 	// Masters returns the addresses of all servers that take writes.
 	Masters func(ctx context.Context) (addresses []string, err error)
@@ -204,13 +213,17 @@ type Topology struct {
 	// is optional.
 	Changes <-chan struct{}
 
+	// LogTo is called once by [NewClientTopology], with the logger of the
+	// client, see [WithLogger]. It is optional.
+	LogTo func(logger *slog.Logger)
+
 	// Close is called by [Client.Close]. It is optional.
 	Close func() error
 }
 
 // NewClientTopology returns a client of the servers of t. It is experimental
-// until 1.0. It calls no function of t. The options of a pool, such as
-// [WithMaxActive], are those of each server.
+// until 1.0. It calls no function of t, except LogTo. The options of a pool,
+// such as [WithMaxActive], are those of each server.
 //
 // A [MultiLock] asks all servers of its keys together, and waits for one key
 // after another. [Client.Eval] uses the server of its first key.
@@ -219,8 +232,8 @@ func NewClientTopology(t Topology, opts ...ClientOption) (*Client, error) {
 	c := newClientConfig(opts)
 	m.Check(t.Master != nil, "topology: has no Master")
 	m.Check(t.Masters != nil, "topology: has no Masters")
-	m.Check(t.Dial == nil || !c.has("WithDialer"), "WithDialer: the topology has a Dial")
-	m.Check(t.Dial == nil || !c.UseTLS, "WithTLS: the topology has a Dial, which encrypts")
+	m.Check(t.Dial == nil || !c.has("WithDialer"), "WithDialer: the topology has a Dial; with go-redis, set Dialer of its client")
+	m.Check(t.Dial == nil || !c.UseTLS, "WithTLS: the topology has a Dial, which encrypts; with go-redis, set TLSConfig of its client")
 	m.Check(t.Login == nil || c.Login == nil && c.Username == "", "topology: Login beside WithCredentials or WithUsername")
 	c.checkAsksNone(&m)
 	c.checkConnection(&m)
@@ -233,6 +246,9 @@ func NewClientTopology(t Topology, opts ...ClientOption) (*Client, error) {
 
 // newRoutedClient returns a client of the servers of t.
 func newRoutedClient(c *clientConfig, t *driver.Topology) (*Client, error) {
+	if t.LogTo != nil {
+		t.LogTo(c.logger)
+	}
 	router := driver.NewRouter(&c.Config, t)
 	client, err := newClient(c, router, router.Sharded())
 	if err == nil {

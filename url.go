@@ -101,7 +101,7 @@ func (c *clientConfig) fromDatabase(text string, m *lockspec.Problems) {
 		return
 	}
 	n, err := strconv.Atoi(text)
-	m.Check(err == nil && n >= 0, "URL: database is not a number from 0")
+	m.Check(err == nil && n >= 0, "URL: database is not a number such as 0 or 1")
 	c.Database = n
 }
 
