@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/queue"
 )
 
@@ -55,7 +55,7 @@ func BenchmarkEnqueue(b *testing.B) {
 			for range producers {
 				group.Go(func() {
 					for left.Add(-1) >= 0 {
-						if err := q.Enqueue(b.Context(), queue.Task{Payload: payload}); err != nil {
+						if err := put(b.Context(), q, queue.Task{Payload: payload}); err != nil {
 							b.Error(err)
 						}
 					}
@@ -76,7 +76,7 @@ func BenchmarkProcess(b *testing.B) {
 			for i := range tasks {
 				tasks[i].Payload = make([]byte, 100)
 			}
-			require.NoError(b, q.Enqueue(b.Context(), tasks...))
+			require.NoError(b, put(b.Context(), q, tasks...))
 			ctx, stop := context.WithCancel(b.Context())
 			var done atomic.Int64
 			report := cpu(b, s)

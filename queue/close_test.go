@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/queue"
 )
 
@@ -66,24 +66,24 @@ func (e *ending) stopped(err error) {
 var endings = map[string]func(e *ending) (done bool){
 	"before enqueue": func(e *ending) bool {
 		e.end()
-		e.stopped(e.q.Enqueue(e.ctx, queue.Task{ID: "a"}))
+		e.stopped(put(e.ctx, e.q, queue.Task{ID: "a"}))
 		enqueue(e, e.other, "", "a")
 		return false
 	},
 	"enqueueing": func(e *ending) bool {
 		arrived := e.slow(script.TaskPut)
-		ended := e.async(func() error { return e.q.Enqueue(e.ctx, queue.Task{ID: "a"}) })
+		ended := e.async(func() error { return put(e.ctx, e.q, queue.Task{ID: "a"}) })
 		arrived()
 		err := ended()
 		e.stopped(err)
 		require.ErrorIs(e, err, relock.ErrUnconfirmed)
-		if err = e.other.Enqueue(e.Context(), queue.Task{ID: "a"}); err != nil {
+		if err = put(e.Context(), e.other, queue.Task{ID: "a"}); err != nil {
 			require.ErrorIs(e, err, queue.ErrDuplicate)
 		}
 		return false
 	},
 	"after enqueue": func(e *ending) bool {
-		require.NoError(e, e.q.Enqueue(e.ctx, queue.Task{ID: "a"}))
+		require.NoError(e, put(e.ctx, e.q, queue.Task{ID: "a"}))
 		e.end()
 		return false
 	},
@@ -142,8 +142,14 @@ var endings = map[string]func(e *ending) (done bool){
 		e.processed(ended())
 		return false
 	},
-	"the server is away": func(e *ending) bool {
-		e.proxy.On(faults.Script(script.TaskReceive.SHA), faults.Every, faults.ErrorLine("LOADING soon"))
+	"the server is away":            away("LOADING soon"),
+	"the server of a proxy is away": away("upstream failure"),
+}
+
+// away answers each receive with an error line that passes.
+func away(line string) func(e *ending) bool {
+	return func(e *ending) bool {
+		e.proxy.On(faults.Script(script.TaskReceive.SHA), faults.Every, faults.ErrorLine(line))
 		ended := e.async(func() error {
 			return e.q.Process(e.ctx, func(context.Context, *queue.Delivery) error { return nil })
 		})
@@ -151,7 +157,7 @@ var endings = map[string]func(e *ending) (done bool){
 		e.processed(ended())
 		enqueue(e, e.other, "", "a")
 		return false
-	},
+	}
 }
 
 // processed requires that Process has ended: without an error if its context

@@ -2,9 +2,11 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -12,6 +14,7 @@ import (
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/taskdouble"
 )
 
 // Delivery is one attempt at a task, and a lease of it. Only [Queue.Receive],
@@ -23,48 +26,69 @@ import (
 //   - [relock.ErrLockLost] and [relock.ErrNotHeld]: the lease was lost before.
 //     The task is attempted again, by others or as a dead letter;
 //   - [relock.ErrNotHeld]: it was settled before;
-//   - [relock.ErrUnconfirmed]: no answer, or the server refused. It is repeated
-//     in the background until the lease has ended;
+//   - [relock.ErrUnconfirmed]: no answer, or the server refused, or an answer
+//     was lost and the lease has ended since. It was executed or is repeated in
+//     the background until the lease has ended, or the task is attempted again;
 //   - [relock.ErrClosed]: the client was closed; the lease ends by itself.
 type Delivery struct {
 	Task
 	Attempt    int       // 1 for the first
 	EnqueuedAt time.Time // by the server's clock; see Requeue
 
+	// Interruptions is how often its process was gone before an attempt ended,
+	// see [WithMaxInterruptions].
+	Interruptions int
+
 	queue    *Queue
-	hold     *lease.Hold
+	hold     taskdouble.Attempt // a [lease.Hold], unless it is of a double
 	protocol *protocol
 	start    time.Time
 	values   context.Context // the receiving call's, for its values
+	damage   error           // why its record cannot be read; nil if it can
+
+	announced bool         // to the observer; used by the receiving goroutine or the worker
+	doing     atomic.Int32 // what Process does for it, see run
 
 	mu       sync.Mutex
 	ctx      context.Context // of Context; nil until it is requested
 	reported bool            // to the observer
 }
 
-// deliver returns the delivery of what a receive took that was sent at sent. It
-// returns nil if that is over already.
-func (q *Queue) deliver(ctx context.Context, sent time.Time, t *taken) *Delivery {
-	p := &protocol{queue: q, id: t.id, fence: t.fence}
+// deliver returns the delivery of what a receive took that was sent at sent, by
+// the receiver with this token. It returns nil if that is over already.
+func (q *Queue) deliver(ctx context.Context, sent time.Time, t *taken, token string) *Delivery {
+	p := &protocol{queue: q, id: t.id, fence: t.fence, name: strconv.FormatInt(t.fence, 10) + "@" + token}
 	h, err := q.engine.Grant(context.Background(), &lease.Grant{
 		Key: q.name + "/" + t.id, Protocol: p, Sent: sent, Settings: &q.spec, Tokens: script.Tokens{Fence: t.fence},
 	})
 	if err != nil {
 		return nil // the lease ends by itself
 	}
-	d := &Delivery{Attempt: int(t.attempt), queue: q, hold: h, protocol: p, start: time.Now(), values: ctx}
-	d.Task, d.EnqueuedAt, err = readRecord(t.id, t.record)
-	if err != nil {
+	d := &Delivery{
+		Attempt: t.attempt, Interruptions: t.interrupted,
+		queue: q, hold: h, protocol: p, start: time.Now(), values: ctx,
+	}
+	d.Task, d.EnqueuedAt, d.damage = readRecord(t.id, t.record)
+	if d.damage != nil {
 		d.ID, d.EnqueuedAt = t.id, d.start
 	}
-	if hook := q.set.observer.Received; hook != nil {
-		hook(ctx, Received{q.name, d.ID, d.Key, d.Attempt, max(0, d.start.Sub(d.EnqueuedAt.Add(d.Delay)))})
-	}
-	if err != nil {
-		_ = d.settle("dead-letter", verbDead, err.Error(), Dead, err) // else its lease ends
-		return nil
-	}
 	return d
+}
+
+// announce notifies the observer of a delivery that begins, once. A damaged one
+// becomes a dead letter. It reports whether the delivery can be used: a hook
+// that hangs may have outlasted it.
+func (d *Delivery) announce() bool {
+	if hook := d.queue.set.observer.Received; hook != nil && !d.announced {
+		d.doing.Store(doingReceived)
+		hook(d.values, Received{d.queue.name, d.ID, d.Key, d.Attempt, max(0, d.start.Sub(d.EnqueuedAt.Add(d.Delay)))})
+		d.doing.Store(doingFunction)
+	}
+	d.announced = true
+	if d.damage != nil {
+		_ = d.settle("dead-letter", verbDead, d.damage.Error(), Dead, d.damage) // else its lease ends
+	}
+	return !d.protocol.isSettled()
 }
 
 // Context returns a context that is cancelled when the delivery is settled or
@@ -72,6 +96,11 @@ func (q *Queue) deliver(ctx context.Context, sent time.Time, t *taken) *Delivery
 // [relock.ErrNotHeld], [relock.ErrLockLost] or [relock.ErrClosed]. It has the
 // values of the receiving call's context.
 func (d *Delivery) Context() context.Context {
+	if d.isNone() {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(d.Err())
+		return ctx
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ctx == nil {
@@ -84,11 +113,26 @@ func (d *Delivery) Context() context.Context {
 
 // Err returns nil while the delivery is valid by the clock. Otherwise it
 // returns why it has ended. Check it right before a write.
-func (d *Delivery) Err() error { return d.queue.wrap("delivery", d.hold.Err()) }
+func (d *Delivery) Err() error {
+	if d.isNone() {
+		return (*Queue)(nil).wrap("delivery", errNone)
+	}
+	return d.queue.wrap("delivery", d.hold.Err())
+}
+
+// isNone reports whether d was made by hand.
+func (d *Delivery) isNone() bool { return d == nil || d.protocol == nil }
+
+var errNone = fmt.Errorf("%w: delivery: was not received", relock.ErrInvalid)
 
 // Fence returns a number that rises with every attempt at any task of the
 // queue. It names the delivery, and never changes.
-func (d *Delivery) Fence() int64 { return d.protocol.fence }
+func (d *Delivery) Fence() int64 {
+	if d.isNone() {
+		return 0
+	}
+	return d.protocol.fence
+}
 
 // Ack reports the task as done. ctx has no effect, here and below: they work
 // even if it is cancelled.
@@ -96,44 +140,68 @@ func (d *Delivery) Ack(context.Context) error {
 	return d.settle("ack", verbAck, "", Acknowledged, nil)
 }
 
-// Nack says that the attempt failed. The task is due again after the pause, and
-// blocks its key until then. It does not count attempts: see DeadLetter. why is
-// for the observer, and may be nil.
+// Nack reports that the attempt failed. The task is due again after the pause,
+// behind what is due by then, and blocks its key until it is done. It does not
+// count attempts: see DeadLetter. The text of why, up to 1,024 bytes, is kept
+// until another attempt has failed or the task ends. It may be nil.
 func (d *Delivery) Nack(_ context.Context, after time.Duration, why error) error {
+	if d.isNone() {
+		return d.Err()
+	}
 	if after < 0 || after > lockspec.MaxLease {
 		return d.queue.wrap("nack", fmt.Errorf("%w: after: %v is not 0 to %v", relock.ErrInvalid, after, lockspec.MaxLease))
 	}
-	return d.settle("nack", verbNack, milliseconds(after), Failed, why)
+	argument := any(milliseconds(after))
+	if reason := reasonOf(why); reason != "" {
+		argument = fmt.Sprintf("%d %s", argument, reason)
+	}
+	return d.settle("nack", verbNack, argument, Failed, why)
 }
 
 // DeadLetter ends all attempts. The task is kept as a dead letter, with the
 // text of why, up to 1,024 bytes.
 func (d *Delivery) DeadLetter(_ context.Context, why error) error {
-	text := ""
-	if why != nil {
-		text = why.Error()
-	}
-	return d.settle("dead-letter", verbDead, text[:min(len(text), maxReason)], Dead, why)
+	return d.settle("dead-letter", verbDead, reasonOf(why), Dead, why)
 }
 
-// Release returns the task, as if it was never received: it is at its old
-// place, and the attempt does not count.
+// Release returns the task. It is due now, behind what is due, and the attempt
+// does not count. A task with a key keeps its place in the order of its key.
 func (d *Delivery) Release(context.Context) error {
 	return d.settle("release", verbRelease, 0, Released, nil)
 }
 
-// maxReason limits the reason that is kept of a dead letter.
+// maxReason limits the reason that is kept of a failed attempt, or a dead
+// letter.
 const maxReason = 1024
+
+// isHarmless reports whether a task that was interrupted may be followed by
+// another one: it has ended, or has lived for a lease.
+func (d *Delivery) isHarmless() bool {
+	return d.protocol.isSettled() || time.Since(d.start) >= d.queue.set.lease || d.hold.Err() != nil
+}
 
 // settle ends the delivery here, and then at the server.
 func (d *Delivery) settle(op, verb string, argument any, outcome Outcome, why error) error {
+	if d.isNone() {
+		return d.Err()
+	}
+	reason := reasonOf(why) // before the settle, as it may panic
 	if !d.protocol.choose(verb, argument) {
 		return d.queue.wrap(op, errs.ErrNotHeld)
 	}
+	earlier := d.doing.Swap(doingSettle)
 	err := d.hold.Unlock()
-	if errs.IsLoss(err) {
+	d.doing.Store(earlier)
+	if d.Interruptions > 0 {
+		d.queue.receiver.notify() // it may take another one that was interrupted
+	}
+	switch {
+	case errors.Is(err, relock.ErrUnconfirmed):
+		outcome, why = Unconfirmed, err
+	case errs.IsLoss(err):
 		outcome, why = Lost, err
 	}
+	d.logEnd(outcome, reason)
 	d.report(outcome, why)
 	return d.queue.wrap(op, err)
 }
@@ -149,11 +217,16 @@ func (d *Delivery) report(outcome Outcome, why error) {
 	d.reported = true
 	d.mu.Unlock()
 	if !reported {
+		earlier := d.doing.Swap(doingFinished)
 		hook(d.values, Finished{d.queue.name, d.ID, d.Key, d.Attempt, d.start, outcome, why})
+		d.doing.Store(earlier)
 	}
 }
 
 // String returns "task", the quoted id and the attempt.
 func (d *Delivery) String() string {
+	if d == nil {
+		return "no task"
+	}
 	return "task " + strconv.Quote(d.ID) + ", attempt " + strconv.Itoa(d.Attempt)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/queue"
 )
 
@@ -21,13 +21,35 @@ func requireBetween(t testing.TB, from, to, at time.Time) {
 	require.WithinRange(t, at, from.Add(-time.Second), to.Add(time.Second))
 }
 
+// The figures of a client about its locks leave out deliveries: alerts about
+// old holds and lost locks would come from tasks that take long.
+func TestDeliveriesAreNoLocks(t *testing.T) {
+	s := redistest.Shared(t)
+	c := newClient(t, s)
+	q := queueOf(t, c)
+	enqueue(t, q, "", "a")
+	d := receive(t, q, "a")
+	require.Zero(t, c.Stats().Held)
+	require.Zero(t, c.Stats().OldestHold)
+	require.NoError(t, relock.NewRedisLock(t.Name(), c).Do(t.Context(), func(context.Context) error {
+		require.Equal(t, 1, c.Stats().Held)
+		return nil
+	}))
+	s.Do(t, "FLUSHALL")
+	require.ErrorIs(t, d.Ack(t.Context()), relock.ErrLockLost)
+	require.Zero(t, c.Stats().Losses)
+}
+
 // A task arrives as it was enqueued.
 func TestTaskArrives(t *testing.T) {
 	s := redistest.Shared(t)
 	q, other := newQueue(t, s), newQueue(t, s)
-	task := queue.Task{ID: "a:b c", Key: "key {1}", Payload: []byte("\x00\xff"), Header: map[string]string{"trace": "1", "": ""}, Delay: 2 * time.Millisecond}
+	task := queue.Task{
+		ID: "a:b c", Key: "key {1}", Payload: []byte("\x00\xff"), Header: map[string]string{"trace": "1", "": ""},
+		Delay: 2 * time.Millisecond, MaxAttempts: 300,
+	}
 	before := time.Now()
-	require.NoError(t, q.Enqueue(t.Context(), task))
+	require.NoError(t, put(t.Context(), q, task))
 	after := time.Now()
 	d := receive(t, other, "a:b c")
 	require.Equal(t, task, d.Task)
@@ -40,10 +62,12 @@ func TestTaskArrives(t *testing.T) {
 	require.ErrorIs(t, d.Err(), relock.ErrNotHeld)
 	require.ErrorIs(t, d.Ack(t.Context()), relock.ErrNotHeld)
 
-	require.NoError(t, q.Enqueue(t.Context(), queue.Task{}))
+	ids, err := q.Enqueue(t.Context(), queue.Task{})
+	require.NoError(t, err)
 	got, err := q.TryReceive(t.Context(), 5)
 	require.NoError(t, err)
 	require.Len(t, got, 1)
+	require.Equal(t, ids, []string{got[0].ID})
 	require.NotEmpty(t, got[0].ID)
 	require.Empty(t, got[0].Payload)
 	require.Greater(t, got[0].Fence(), d.Fence())
@@ -83,6 +107,44 @@ func TestSettles(t *testing.T) {
 	d = receive(t, q, "a")
 	require.Equal(t, 1, d.Attempt)
 	require.NoError(t, d.Ack(t.Context()))
+}
+
+// What ends without a pause lets others run first, but keeps its place before
+// the others of its key.
+func TestRetriesGoBehindWhatIsDue(t *testing.T) {
+	for name, settle := range map[string]func(*queue.Delivery) error{
+		"Nack":    func(d *queue.Delivery) error { return d.Nack(t.Context(), 0, nil) },
+		"Release": func(d *queue.Delivery) error { return d.Release(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, redistest.Shared(t))
+			enqueue(t, q, "k", "1", "2")
+			enqueue(t, q, "", "a", "b")
+			for _, id := range []string{"1", "a", "b", "1", "a", "b"} {
+				require.NoError(t, settle(receive(t, q, id)))
+			}
+			for _, id := range []string{"1", "2", "a", "b"} {
+				require.NoError(t, receive(t, q, id).Ack(t.Context()))
+			}
+		})
+	}
+}
+
+// Tasks that fail again and again, without a back-off, leave workers to others.
+func TestFailingTasksLetOthersRun(t *testing.T) {
+	q := newQueue(t, redistest.Shared(t), queue.WithBackoff(func(int, error) time.Duration { return 0 }), queue.WithMaxAttempts(1_000_000))
+	done := make(chan struct{})
+	enqueue(t, q, "", "1", "2", "3", "4", "good")
+	stop := processing(t, q, func(_ context.Context, d *queue.Delivery) error {
+		if d.ID == "good" {
+			close(done)
+			return nil
+		}
+		return errors.New("fails")
+	}, queue.WithWorkers(4))
+	_, ok := testkit.Await(done, testkit.Patience)
+	require.True(t, ok)
+	require.NoError(t, stop())
 }
 
 // A record that others have damaged becomes a dead letter. It stops no other
@@ -151,6 +213,7 @@ func TestKeyInOrder(t *testing.T) {
 
 // A delivery is renewed for as long as it is not settled.
 func TestLease(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	const lease = 3 * time.Second
 	q := newQueue(t, s, queue.WithLease(lease))
@@ -165,6 +228,7 @@ func TestLease(t *testing.T) {
 // A delivery that could not be renewed is lost, before others get the task.
 // Settling it has no effect.
 func TestLostDelivery(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	q := newQueue(t, s, queue.WithLease(time.Second))
 	enqueue(t, q, "", "b")
@@ -179,7 +243,7 @@ func TestLostDelivery(t *testing.T) {
 	require.ErrorIs(t, err, relock.ErrLockLost)
 	require.ErrorIs(t, err, relock.ErrNotHeld)
 	again := receive(t, newQueue(t, s), "b")
-	require.Equal(t, d.Attempt+1, again.Attempt)
+	require.Equal(t, d.Attempt, again.Attempt, "an interruption is no attempt")
 	require.Greater(t, again.Fence(), d.Fence())
 	require.NoError(t, again.Ack(t.Context()))
 }
@@ -203,7 +267,7 @@ func TestReceiveWaits(t *testing.T) {
 	require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
 
 	start := time.Now()
-	require.NoError(t, producer.Enqueue(t.Context(), queue.Task{ID: "late", Delay: 200 * time.Millisecond}))
+	require.NoError(t, put(t.Context(), producer, queue.Task{ID: "late", Delay: 200 * time.Millisecond}))
 	d := receive(t, q, "late")
 	require.GreaterOrEqual(t, time.Since(start), 200*time.Millisecond)
 	require.NoError(t, d.Ack(t.Context()))
@@ -246,7 +310,7 @@ func TestRemove(t *testing.T) {
 func TestStats(t *testing.T) {
 	q := newQueue(t, redistest.Shared(t))
 	enqueue(t, q, "", "a", "b", "c")
-	require.NoError(t, q.Enqueue(t.Context(), queue.Task{Delay: time.Hour}))
+	require.NoError(t, put(t.Context(), q, queue.Task{Delay: time.Hour}))
 	enqueue(t, q, "k", "1", "2", "3")
 	got, err := q.TryReceive(t.Context(), 2)
 	require.NoError(t, err)
@@ -298,7 +362,7 @@ func TestReceiversTogether(t *testing.T) {
 		}()
 	}
 	for range tasks {
-		require.NoError(t, producer.Enqueue(t.Context(), queue.Task{}))
+		require.NoError(t, put(t.Context(), producer, queue.Task{}))
 	}
 	eventually(t, producer, "all are done", isEmpty)
 	cancel()

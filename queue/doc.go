@@ -3,7 +3,7 @@
 //
 //	q, err := queue.New("mail", client)
 //	...
-//	err = q.Enqueue(ctx, queue.Task{Key: "customer 7", Payload: payload})
+//	ids, err := q.Enqueue(ctx, queue.Task{Key: "customer 7", Payload: payload})
 //	...
 //	err = q.Process(ctx, func(ctx context.Context, d *queue.Delivery) error {
 //		return send(ctx, d.Payload) // ctx is cancelled when the delivery is lost

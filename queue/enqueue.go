@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -19,21 +21,29 @@ const (
 )
 
 // Enqueue queues tasks, in their order. It sends scripts of up to 64 tasks and
-// 1 MiB. Each task is queued, or named in the error:
+// 1 MiB. It returns the IDs of the tasks in the same order: those that were
+// given, and those that were drawn.
 //
-//   - [*DuplicateError] has the IDs that are in use;
+// If a task was not queued, or may not be, the error has an [*EnqueueError]
+// that says which ones. It also matches each reason:
+//
+//   - [ErrDuplicate]: IDs are in use;
 //   - [relock.ErrInvalid] names the task and its field;
-//   - after [relock.ErrUnconfirmed] a script was not answered. Its tasks may be
-//     queued. Enqueue the same IDs again, which is safe;
-//   - after any other error its tasks, and those after them, are not queued.
+//   - [relock.ErrUnconfirmed]: a script was not answered, or not the first
+//     time. Its tasks may be queued, and those after them are not;
+//   - after any other error the tasks of a script, and those after them, are
+//     not queued.
+//
+// To repeat a call, set the ID of each task to the returned one. What is queued
+// is a duplicate then. No IDs are returned if the call could not begin.
 //
 // A request that is executed twice queues a task once. If the task was already
 // done in between, it is done again, unless [WithUnique] is given.
-func (q *Queue) Enqueue(ctx context.Context, tasks ...Task) error {
+func (q *Queue) Enqueue(ctx context.Context, tasks ...Task) (ids []string, err error) {
 	if err := q.ready(ctx); err != nil {
-		return q.wrap("enqueue", err)
+		return nil, q.wrap("enqueue", err)
 	}
-	e := enqueuing{queue: q}
+	e := enqueuing{queue: q, ids: make([]string, len(tasks))}
 	if len(tasks) > 1 {
 		e.used = make(map[string]bool, len(tasks))
 	}
@@ -41,36 +51,41 @@ func (q *Queue) Enqueue(ctx context.Context, tasks ...Task) error {
 		e.add(ctx, i, tasks[i])
 	}
 	e.send(ctx)
-	return q.wrap("enqueue", e.result())
+	return e.ids, q.wrap("enqueue", e.result())
 }
 
 // enqueuing is one call of Enqueue.
 type enqueuing struct {
 	queue  *Queue
+	ids    []string // of all tasks
 	used   map[string]bool
 	ready  []Task // for the next script
 	bodies [][]byte
 	size   int
 
-	duplicates []string
-	unsent     []string
-	mistakes   []error
-	failed     error
+	outcome  EnqueueError
+	doubtful []string // of the unknown ones, those whose IDs were in use
+	unsent   []string // that are not queued, or unknown, for want of an answer
+	mistakes []error
+	failed   error
 }
 
 // add checks a task and puts it into the next script. It sends the one before
 // if that is full.
 func (e *enqueuing) add(ctx context.Context, i int, t Task) {
+	e.ids[i] = t.ID
 	var m lockspec.Problems
 	if t.check(&m); m.Err() != nil {
 		e.mistakes = append(e.mistakes, fmt.Errorf("tasks[%d] %.64q: %w", i, t.ID, m.Err()))
 		return
 	}
+	t.fixAt()
 	if t.ID == "" {
 		t.ID = rand.Text()
+		e.ids[i] = t.ID
 	}
 	if e.used[t.ID] {
-		e.duplicates = append(e.duplicates, t.ID)
+		e.outcome.Duplicates = append(e.outcome.Duplicates, t.ID)
 		return
 	}
 	if e.used != nil {
@@ -100,13 +115,24 @@ func (e *enqueuing) send(ctx context.Context) {
 		err = fmt.Errorf("%d answers for %d tasks", len(answers), len(tasks))
 	}
 	if err != nil {
-		o.Err = err
-		e.failed = unconfirmed(ctx, o, d)
-		e.unsent = append(e.unsent, idsOf(tasks)...)
+		e.fail(ctx, tasks, o, d, err)
 		return
 	}
 	for i, t := range tasks {
-		e.read(ctx, &t, answers[i])
+		e.read(ctx, &t, answers[i], d)
+	}
+}
+
+// fail notes that a script has failed, or that its answer cannot be read.
+func (e *enqueuing) fail(ctx context.Context, tasks []Task, o driver.Result, d script.Indeterminate, why error) {
+	if o.Err == nil {
+		d.Last = o.Sent // it was executed
+	}
+	o.Err = why
+	e.failed = unconfirmed(ctx, o, d)
+	e.unsent = append(e.unsent, idsOf(tasks)...)
+	if !d.Last.IsZero() {
+		e.outcome.Unknown = append(e.outcome.Unknown, idsOf(tasks)...)
 	}
 }
 
@@ -137,10 +163,18 @@ func (e *enqueuing) put(ctx context.Context, tasks []Task, bodies [][]byte) (dri
 	return q.runOn(ctx, script.TaskEnqueue, q.enqueueKeys, args)
 }
 
-// read takes the answer for one task.
-func (e *enqueuing) read(ctx context.Context, t *Task, answer int64) {
-	if answer != script.Ours {
-		e.duplicates = append(e.duplicates, t.ID)
+// read takes the answer for one task. If an earlier copy was not answered, a
+// task whose id is done may be the one that it has queued.
+func (e *enqueuing) read(ctx context.Context, t *Task, answer int64, d script.Indeterminate) {
+	switch {
+	case answer == script.Ours:
+		e.outcome.Queued = append(e.outcome.Queued, t.ID)
+	case d.Exists() && e.queue.set.unique > 0:
+		e.doubtful = append(e.doubtful, t.ID)
+		e.outcome.Unknown = append(e.outcome.Unknown, t.ID)
+		return
+	default:
+		e.outcome.Duplicates = append(e.outcome.Duplicates, t.ID)
 		return
 	}
 	if hook := e.queue.set.observer.Enqueued; hook != nil {
@@ -148,20 +182,31 @@ func (e *enqueuing) read(ctx context.Context, t *Task, answer int64) {
 	}
 }
 
-// result returns all that went wrong in one error.
+// result returns what became of the tasks, or nil if all are queued.
 func (e *enqueuing) result() error {
 	all := e.mistakes
-	if len(e.duplicates) > 0 {
-		all = append(all, &DuplicateError{e.duplicates})
+	if len(e.outcome.Duplicates) > 0 {
+		all = append(all, fmt.Errorf("%w: %s", ErrDuplicate, named(e.outcome.Duplicates)))
+	}
+	if len(e.doubtful) > 0 {
+		all = append(all, fmt.Errorf("%s: %w", named(e.doubtful), errs.Both(relock.ErrUnconfirmed, errSentTwice)))
 	}
 	if e.failed != nil {
 		all = append(all, fmt.Errorf("%s: %w", named(e.unsent), e.failed))
 	}
-	if len(all) == 1 {
-		return all[0]
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		e.outcome.Err = all[0]
+	default:
+		e.outcome.Err = errors.Join(all...)
 	}
-	return errors.Join(all...)
+	outcome := e.outcome
+	return &outcome
 }
+
+var errSentTwice = errors.New("sent twice, and the id was in use")
 
 func idsOf(tasks []Task) []string {
 	ids := make([]string, len(tasks))

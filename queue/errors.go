@@ -21,14 +21,25 @@ var (
 	ErrInFlight = errors.New("task is in flight")
 )
 
-// DuplicateError has the IDs that Enqueue left out. It matches [ErrDuplicate].
-type DuplicateError struct{ IDs []string }
+// EnqueueError says what became of the tasks of a [Queue.Enqueue] that has not
+// queued all of them. A task whose ID is in none of the lists is not queued.
+type EnqueueError struct {
+	Queued     []string // these are queued
+	Duplicates []string // left out, because their IDs are in use
+	Unknown    []string // may be queued, see [relock.ErrUnconfirmed]
+	Err        error    // all reasons
+}
 
-// Error returns the reason and up to ten IDs.
-func (e *DuplicateError) Error() string { return fmt.Sprintf("%v: %s", ErrDuplicate, named(e.IDs)) }
+// Error returns the reasons, with up to ten IDs each.
+func (e *EnqueueError) Error() string {
+	if e.Err == nil { // made by hand
+		return "queue: not all tasks are queued"
+	}
+	return e.Err.Error()
+}
 
-// Unwrap returns [ErrDuplicate].
-func (e *DuplicateError) Unwrap() error { return ErrDuplicate }
+// Unwrap returns the reasons.
+func (e *EnqueueError) Unwrap() error { return e.Err }
 
 // named quotes up to ten IDs.
 func named(ids []string) string {
@@ -65,9 +76,5 @@ func (q *Queue) wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	name := ""
-	if q != nil {
-		name = q.name
-	}
-	return &relock.Error{Op: op, Key: name, Err: err}
+	return &relock.Error{Op: op, Key: q.Name(), Err: err}
 }

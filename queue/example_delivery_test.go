@@ -16,7 +16,8 @@ func ExampleQueue_Receive() {
 	mails, _, stop := open("mails")
 	defer stop()
 	ctx := context.Background()
-	check(mails.Enqueue(ctx, queue.Task{ID: "a"}, queue.Task{ID: "b"}, queue.Task{ID: "c"}, queue.Task{ID: "d"}))
+	_, err := mails.Enqueue(ctx, queue.Task{ID: "a"}, queue.Task{ID: "b"}, queue.Task{ID: "c"}, queue.Task{ID: "d"})
+	check(err)
 	got, err := mails.Receive(ctx, 4)
 	check(err)
 	fmt.Println(got[0].Ack(ctx))                                   // done
@@ -39,7 +40,8 @@ func ExampleQueue_TryReceive() {
 	ctx := context.Background()
 	got, err := mails.TryReceive(ctx, 10)
 	fmt.Println(len(got), err)
-	check(mails.Enqueue(ctx, queue.Task{ID: "a"}))
+	_, err = mails.Enqueue(ctx, queue.Task{ID: "a"})
+	check(err)
 	got, err = mails.TryReceive(ctx, 10)
 	check(err)
 	fmt.Println(got[0], got[0].Ack(ctx))
@@ -62,7 +64,8 @@ func ExampleDelivery_Fence() {
 		highest = d.Fence()
 		return nil
 	}
-	check(mails.Enqueue(ctx, queue.Task{ID: "a"}))
+	_, err := mails.Enqueue(ctx, queue.Task{ID: "a"})
+	check(err)
 	first, err := mails.Receive(ctx, 1)
 	check(err)
 	check(first[0].Nack(ctx, 0, nil)) // or its lease has ended
@@ -81,7 +84,8 @@ func ExampleDelivery_Context() {
 	mails, _, stop := open("mails")
 	defer stop()
 	ctx := context.Background()
-	check(mails.Enqueue(ctx, queue.Task{ID: "a"}))
+	_, err := mails.Enqueue(ctx, queue.Task{ID: "a"})
+	check(err)
 	got, err := mails.Receive(ctx, 1)
 	check(err)
 	d := got[0]

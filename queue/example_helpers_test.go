@@ -4,7 +4,7 @@ import (
 	"log"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/queue"
 )
 

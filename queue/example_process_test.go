@@ -21,8 +21,9 @@ func ExampleQueue_Process() {
 	mails, _, stop := open("mails", queue.WithBackoff(backoff))
 	defer stop()
 	ctx, cancel := context.WithCancel(context.Background())
-	check(mails.Enqueue(ctx, queue.Task{ID: "no address"}, queue.Task{ID: "server busy"}))
-	err := mails.Process(ctx, func(_ context.Context, d *queue.Delivery) error {
+	_, err := mails.Enqueue(ctx, queue.Task{ID: "no address"}, queue.Task{ID: "server busy"})
+	check(err)
+	err = mails.Process(ctx, func(_ context.Context, d *queue.Delivery) error {
 		fmt.Println(d)
 		switch {
 		case d.ID == "no address":
@@ -41,12 +42,30 @@ func ExampleQueue_Process() {
 	// <nil>
 }
 
+// Never more than two payments are in flight, over all workers.
+func ExampleWithMaxInFlight() {
+	payments, _, stop := open("payments", queue.WithMaxInFlight(2))
+	defer stop()
+	ctx := context.Background()
+	_, err := payments.Enqueue(ctx, queue.Task{ID: "a"}, queue.Task{ID: "b"}, queue.Task{ID: "c"})
+	check(err)
+	got, err := payments.TryReceive(ctx, 10)
+	fmt.Println(got, err)
+	check(got[0].Ack(ctx))
+	got, err = payments.TryReceive(ctx, 10)
+	fmt.Println(got, err)
+	// Output:
+	// [task "a", attempt 1 task "b", attempt 1] <nil>
+	// [task "c", attempt 1] <nil>
+}
+
 // Dead letters have failed for good. Requeue gives them a new start.
 func ExampleQueue_DeadLetters() {
 	mails, _, stop := open("mails")
 	defer stop()
 	ctx := context.Background()
-	check(mails.Enqueue(ctx, queue.Task{ID: "a", Payload: []byte("hello")}))
+	_, err := mails.Enqueue(ctx, queue.Task{ID: "a", Payload: []byte("hello")})
+	check(err)
 	got, err := mails.Receive(ctx, 1)
 	check(err)
 	check(got[0].DeadLetter(ctx, errors.New("no address")))
@@ -67,6 +86,26 @@ func ExampleQueue_DeadLetters() {
 	// task "a", attempt 1 <nil>
 }
 
+// What died in a bad deploy is queued once more.
+func ExampleQueue_RequeueDied() {
+	mails, _, stop := open("mails", queue.WithMaxAttempts(1))
+	defer stop()
+	ctx := context.Background()
+	deployed := time.Now()
+	_, err := mails.Enqueue(ctx, queue.Task{ID: "a"}, queue.Task{ID: "b"})
+	check(err)
+	got, err := mails.Receive(ctx, 2)
+	check(err)
+	for _, d := range got {
+		check(d.DeadLetter(ctx, errors.New("template is missing")))
+	}
+	fmt.Println(mails.RequeueDied(ctx, deployed.Add(-time.Hour), deployed))
+	fmt.Println(mails.RequeueDied(ctx, deployed.Add(-time.Hour), deployed.Add(time.Hour)))
+	// Output:
+	// 0 <nil>
+	// 2 <nil>
+}
+
 // Tasks and an HTTP handler that change the same account exclude each other.
 func ExampleWithLocker() {
 	jobs, client, stop := open("jobs")
@@ -76,7 +115,8 @@ func ExampleWithLocker() {
 	ctx, cancel := context.WithCancel(context.Background())
 	handler, err := locker.Lock(ctx, "account 7")
 	check(err)
-	check(jobs.Enqueue(ctx, queue.Task{ID: "book", Key: "account 7"}))
+	_, err = jobs.Enqueue(ctx, queue.Task{ID: "book", Key: "account 7"})
+	check(err)
 	time.AfterFunc(100*time.Millisecond, func() {
 		fmt.Println("handler: done")
 		check(handler.Unlock(context.Background()))
@@ -110,7 +150,8 @@ func ExampleObserver() {
 		},
 	}))
 	defer stop()
-	check(mails.Enqueue(ctx, queue.Task{ID: "a"}))
+	_, err := mails.Enqueue(ctx, queue.Task{ID: "a"})
+	check(err)
 	check(mails.Process(ctx, func(context.Context, *queue.Delivery) error { return nil }))
 	// Output:
 	// enqueued mails a

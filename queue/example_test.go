@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/queue"
 )
 
@@ -27,7 +27,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = mails.Enqueue(context.Background(),
+	_, err = mails.Enqueue(context.Background(),
 		queue.Task{Key: "customer 7", Payload: []byte("welcome")},
 		queue.Task{Key: "customer 7", Payload: []byte("your first invoice")},
 		queue.Task{Key: "customer 7", Payload: []byte("are you still there?"), Delay: 50 * time.Millisecond})

@@ -1,8 +1,10 @@
 package queue_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,6 +33,7 @@ func TestFaultsOfRemove(t *testing.T) {
 
 // What is read is right, or an error that may pass.
 func TestFaultsOfReads(t *testing.T) {
+	t.Parallel()
 	for name, one := range map[string]*script.TaskScript{"stats": script.TaskStats, "dead letters": script.TaskDead} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(c *faultCell) {
@@ -54,16 +57,27 @@ func TestFaultsOfReads(t *testing.T) {
 	}
 }
 
-// A dead letter is queued once.
+// A dead letter is queued once, by its ID or by its time.
 func TestFaultsOfRequeue(t *testing.T) {
+	testFaultsOfRequeue(t, script.TaskRequeue,
+		func(q *queue.Queue, ctx context.Context) (int, error) { return q.Requeue(ctx, "a") })
+}
+
+func TestFaultsOfRequeueDied(t *testing.T) {
+	testFaultsOfRequeue(t, script.TaskRequeueDied, func(q *queue.Queue, ctx context.Context) (int, error) {
+		return q.RequeueDied(ctx, time.Time{}, time.Time{})
+	})
+}
+
+func testFaultsOfRequeue(t *testing.T, s *script.TaskScript, requeue func(*queue.Queue, context.Context) (int, error)) {
 	each(t, func(c *faultCell) {
 		enqueue(c, c.other, "k", "a")
 		require.NoError(c, receive(c, c.other, "a").DeadLetter(c.Context(), nil))
-		c.meets(script.TaskRequeue)
-		_, err := c.q.Requeue(c.Context(), "a")
+		c.meets(s)
+		_, err := requeue(c.q, c.Context())
 		c.temporary(err)
 		if err != nil {
-			_, err = c.other.Requeue(c.Context(), "a")
+			_, err = requeue(c.other, c.Context())
 			require.NoError(c, err)
 		}
 		d := receive(c, c.other, "a")

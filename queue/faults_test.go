@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/queue"
 )
 
@@ -38,6 +38,10 @@ var messageFaults = map[string]faults.Action{
 	"reset in the answer":     faults.ResetInAnswer,
 	"error line":              faults.ErrorLine("LOADING soon"),
 	"executed, an error line": faults.ExecuteThenError("LOADING soon"),
+	"executed, a proxy's":     faults.ExecuteThenError("upstream failure"),
+	"a proxy's error line":    faults.ErrorLine("upstream failure"),
+	"request byte by byte":    faults.SlowRequest(faultTimeout / 3),
+	"answer byte by byte":     faults.SlowAnswer(faultTimeout / 3),
 }
 
 // faultTimeout is the command timeout of the client that meets a fault.
@@ -49,14 +53,17 @@ type faultCell struct {
 	proxy  *faults.Proxy
 	q      *queue.Queue // behind the proxy
 	other  *queue.Queue
+	well   *relock.Client // of the other one
 	action faults.Action
 	seen   <-chan struct{}
 }
 
 // meets makes the next call of the script meet the fault.
 func (c *faultCell) meets(s *script.TaskScript) {
-	c.seen = c.proxy.On(faults.Script(s.SHA), 1, c.action)
+	c.meetsIf(faults.Script(s.SHA))
 }
+
+func (c *faultCell) meetsIf(match faults.Match) { c.seen = c.proxy.On(match, 1, c.action) }
 
 // late lets the server execute what the proxy has kept.
 func (c *faultCell) late() {
@@ -89,7 +96,8 @@ func each(t *testing.T, run func(c *faultCell), opts ...queue.Option) {
 	s := redistest.StartTCP(t)
 	for _, one := range []*script.TaskScript{
 		script.TaskEnqueue, script.TaskPut, script.TaskReceive, script.TaskSettle, script.TaskRenew, script.TaskRemove, script.TaskRequeue,
-		script.TaskStats, script.TaskDead,
+		script.TaskStats, script.TaskDead, script.TaskGate, script.TaskPause,
+		script.TaskRequeueDied, script.TaskGet, script.TaskList,
 	} {
 		s.Do(t, "SCRIPT", "LOAD", one.Source)
 	}
@@ -107,13 +115,14 @@ func each(t *testing.T, run func(c *faultCell), opts ...queue.Option) {
 				}
 			}
 			q := queueOf(t, c(t, behind, relock.WithCommandTimeout(faultTimeout)), opts...)
-			run(&faultCell{TB: t, proxy: p, q: q, other: queueOf(t, other, opts...), action: action})
+			run(&faultCell{TB: t, proxy: p, q: q, other: queueOf(t, other, opts...), well: other, action: action})
 		})
 	}
 }
 
 // A task is queued once, or its Enqueue says that it may not be.
 func TestFaultsOfEnqueue(t *testing.T) {
+	t.Parallel()
 	for key, script := range map[string]*script.TaskScript{"": script.TaskPut, "k": script.TaskEnqueue} {
 		t.Run("key "+key, func(t *testing.T) { testFaultsOfEnqueue(t, queue.Task{ID: "a", Key: key}, script) })
 	}
@@ -122,10 +131,10 @@ func TestFaultsOfEnqueue(t *testing.T) {
 func testFaultsOfEnqueue(t *testing.T, task queue.Task, script *script.TaskScript) {
 	each(t, func(c *faultCell) {
 		c.meets(script)
-		err := c.q.Enqueue(c.Context(), task)
+		err := put(c.Context(), c.q, task)
 		c.temporary(err)
 		if err != nil {
-			if err = c.other.Enqueue(c.Context(), task); err != nil {
+			if err = put(c.Context(), c.other, task); err != nil {
 				require.ErrorIs(c, err, queue.ErrDuplicate)
 			}
 		}
@@ -140,6 +149,7 @@ func testFaultsOfEnqueue(t *testing.T, task queue.Task, script *script.TaskScrip
 // A task whose receive met a fault is received soon, by its caller or by
 // others, as the first attempt. No copy takes it a second time.
 func TestFaultsOfReceive(t *testing.T) {
+	t.Parallel()
 	each(t, func(c *faultCell) {
 		enqueue(c, c.other, "k", "a", "behind")
 		c.meets(script.TaskReceive)
@@ -270,7 +280,7 @@ func TestReceiveSentAgain(t *testing.T) {
 	none(t, q)
 	require.Equal(t, 3, p.Count(receives), "two copies, and another one")
 
-	heartbeats := func(args []string) bool { return receives(args) && args[len(args)-2] == "1" }
+	heartbeats := func(args []string) bool { return receives(args) && args[len(args)-5] == "1" }
 	ctx, cancel := context.WithCancel(t.Context())
 	result := testkit.Async(t, func() error {
 		_, err := q.Receive(ctx, 1)
@@ -286,6 +296,7 @@ func TestReceiveSentAgain(t *testing.T) {
 
 // A settle takes effect, and no late copy of it has one on the next delivery.
 func TestFaultsOfSettles(t *testing.T) {
+	t.Parallel()
 	for name, settle := range map[string]func(context.Context, *queue.Delivery) error{
 		"Ack":        func(ctx context.Context, d *queue.Delivery) error { return d.Ack(ctx) },
 		"Nack":       func(ctx context.Context, d *queue.Delivery) error { return d.Nack(ctx, 0, nil) },

@@ -8,13 +8,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/queue"
 )
 
 func TestMain(m *testing.M) {
-	redistest.Overlap()
+	redistest.OverlapMore()
 	goleak.VerifyTestMain(m)
 }
 
@@ -39,13 +39,19 @@ func queueOf(t testing.TB, c *relock.Client, opts ...queue.Option) *queue.Queue 
 	return q
 }
 
+// put enqueues tasks whose IDs the test knows.
+func put(ctx context.Context, q *queue.Queue, tasks ...queue.Task) error {
+	_, err := q.Enqueue(ctx, tasks...)
+	return err
+}
+
 func enqueue(t testing.TB, q *queue.Queue, key string, ids ...string) {
 	t.Helper()
 	var tasks []queue.Task
 	for _, id := range ids {
 		tasks = append(tasks, queue.Task{ID: id, Key: key, Payload: []byte("of " + id)})
 	}
-	require.NoError(t, q.Enqueue(t.Context(), tasks...))
+	require.NoError(t, put(t.Context(), q, tasks...))
 }
 
 // receive receives one task, which must have this id.
@@ -61,7 +67,7 @@ func receive(t testing.TB, q *queue.Queue, id string) *queue.Delivery {
 }
 
 // end makes something of a task end now that has an end: its lease (l), its
-// delay (d), or its window (u).
+// delay (d, or w for a task with a key), or its window (u).
 func end(t testing.TB, s *redistest.Server, set, id string) {
 	t.Helper()
 	s.Do(t, "ZADD", "relock:queue:{"+t.Name()+"}:"+set, "XX", 1, id)

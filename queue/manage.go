@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,8 +17,9 @@ import (
 
 // Remove removes a task that waits, or a dead letter. It returns [ErrNotFound]
 // if there is none, [ErrInFlight] if it is being processed, and
-// [relock.ErrUnconfirmed] without an answer. If the request was sent twice, it
-// returns nil even if there was none: the first one may have removed it.
+// [relock.ErrUnconfirmed] without an answer. It also returns that if the
+// request was sent twice and the second one found none: the first one may have
+// removed it.
 func (q *Queue) Remove(ctx context.Context, id string) error {
 	if err := q.ready(ctx); err != nil {
 		return q.wrap("remove", err)
@@ -35,10 +35,13 @@ func (q *Queue) Remove(ctx context.Context, id string) error {
 		return q.wrap("remove", unconfirmed(ctx, o, d))
 	case code == inFlight:
 		return q.wrap("remove", errs.Both(ErrInFlight, fmt.Errorf("%.64q", id)))
-	case code != script.Ours && d.Last.IsZero(): // else an earlier copy has removed it
-		return q.wrap("remove", errs.Both(ErrNotFound, fmt.Errorf("%.64q", id)))
+	case code == script.Ours:
+		return nil
 	}
-	return nil
+	if d.Exists() {
+		return q.wrap("remove", errs.Both(relock.ErrUnconfirmed, fmt.Errorf("sent twice, the second request found no task %.64q", id)))
+	}
+	return q.wrap("remove", errs.Both(ErrNotFound, fmt.Errorf("%.64q", id)))
 }
 
 // inFlight is the answer of a removal to a task that has a lease.
@@ -48,14 +51,20 @@ const inFlight = 2
 type Stats struct {
 	Ready    int // due, and not in flight
 	Delayed  int // due later, retries included
-	InFlight int // received, and not settled
-	Behind   int // behind an earlier task of their keys
-	Dead     int // dead letters
+	InFlight int // received, and not settled, and the lease has not ended
+	Behind   int // behind an earlier task or a pause of their keys, or a lock of [WithLocker]
+	Dead     int // dead letters within [WithDeadLetterLimit]
 	// Idle is how many receivers wait for a task: a Process, or the callers of
 	// Receive of one Queue.
 	Idle int
 	// Oldest is for how long the oldest ready task has been due.
 	Oldest time.Duration
+	// Overdue is how many deliveries of Process in this Queue value do not end.
+	// See [Observer].
+	Overdue int
+
+	Paused     bool // by [Queue.Pause]
+	PausedKeys int  // by [Queue.PauseKey]
 }
 
 // Stats counts the tasks of the queue.
@@ -63,14 +72,17 @@ func (q *Queue) Stats(ctx context.Context) (s Stats, err error) {
 	if err = q.ready(ctx); err != nil {
 		return Stats{}, q.wrap("stats", err)
 	}
-	o, _ := q.run(ctx, script.TaskStats)
+	o, _ := q.run(ctx, script.TaskStats, q.set.letters, milliseconds(q.set.age))
 	values, err := driver.Values(o.Reply, o.Err)
 	if err != nil {
 		return Stats{}, q.wrap("stats", driver.Ended(ctx, err))
 	}
 	var oldest int64
-	_, err = driver.Scan(values, &s.Ready, &s.Delayed, &s.InFlight, &s.Behind, &s.Dead, &s.Idle, &oldest)
-	s.Oldest = time.Duration(oldest) * time.Microsecond
+	var paused int
+	_, err = driver.Scan(values,
+		&s.Ready, &s.Delayed, &s.InFlight, &s.Behind, &s.Dead, &s.Idle, &oldest, &paused, &s.PausedKeys)
+	s.Paused = paused > 0
+	s.Oldest, s.Overdue = time.Duration(oldest)*time.Microsecond, q.runs.countOverdue()
 	return s, q.wrap("stats", err)
 }
 
@@ -82,14 +94,17 @@ type DeadTask struct {
 	DiedAt     time.Time // by the server's clock
 	Attempts   int
 	Reason     string // up to 1,024 bytes
+
+	Interruptions int // see [WithMaxInterruptions]
 }
 
-// DeadLetters returns the dead letters, the oldest first. After an error it
-// ends.
+// DeadLetters returns the dead letters within [WithDeadLetterLimit], the oldest
+// first. After an error it ends.
 func (q *Queue) DeadLetters(ctx context.Context) iter.Seq2[DeadTask, error] {
 	return func(yield func(DeadTask, error) bool) {
+		pace := newPace()
 		for after := "0"; after != ""; {
-			page, last, err := q.deadPage(ctx, after)
+			page, last, err := q.deadPage(ctx, after, &pace)
 			if err != nil {
 				yield(DeadTask{}, q.wrap("dead letters", err))
 				return
@@ -106,15 +121,48 @@ func (q *Queue) DeadLetters(ctx context.Context) iter.Seq2[DeadTask, error] {
 
 // deadPage returns the dead letters after the one with this number, and the
 // number of the last one. That is "" if there are no more.
-func (q *Queue) deadPage(ctx context.Context, after string) (page []DeadTask, last string, err error) {
-	if err = q.ready(ctx); err != nil {
+func (q *Queue) deadPage(ctx context.Context, after string, pace *pace) (page []DeadTask, last string, err error) {
+	values, err := q.page(ctx, script.TaskDead, pace, func(bytes int) []any {
+		return []any{after, maxTogether, q.set.letters, milliseconds(q.set.age), bytes}
+	})
+	if err != nil {
 		return nil, "", err
 	}
-	o, _ := q.run(ctx, script.TaskDead, after, maxTogether)
-	values, err := driver.Values(o.Reply, o.Err)
-	if err != nil {
-		return nil, "", driver.Ended(ctx, err)
+	return readPage(values)
+}
+
+// page returns the answer of a script that reads records. One that does not
+// come in time is requested again, shorter.
+func (q *Queue) page(ctx context.Context, s *script.TaskScript, pace *pace, args func(bytes int) []any) ([]any, error) {
+	for {
+		if err := q.ready(ctx); err != nil {
+			return nil, err
+		}
+		o, _ := q.run(ctx, s, args(pace.bytes)...)
+		took := time.Since(o.Sent)
+		if o.Unanswered() && ctx.Err() == nil && pace.missed() {
+			continue
+		}
+		values, err := driver.Values(o.Reply, o.Err)
+		if err != nil {
+			return nil, driver.Ended(ctx, err)
+		}
+		pace.came(sizeOf(values), took, q.engine.CommandTimeout)
+		return values, nil
 	}
+}
+
+// sizeOf returns how many bytes the texts of an answer have.
+func sizeOf(values []any) (bytes int) {
+	for _, value := range values {
+		if text, ok := value.([]byte); ok {
+			bytes += len(text)
+		}
+	}
+	return bytes
+}
+
+func readPage(values []any) (page []DeadTask, last string, err error) {
 	for len(values) > 0 {
 		var id, stored string
 		var record []byte
@@ -136,7 +184,7 @@ func readDead(id, number, stored string, record []byte) (t DeadTask) {
 		t.DiedAt = time.UnixMicro(died)
 	}
 	attempts, _, _ := strings.Cut(stored, " ")
-	t.Attempts, _ = strconv.Atoi(attempts)
+	t.Attempts, t.Interruptions, _ = readAttempts(attempts) // 0 if that cannot be read
 	_, t.Reason, _ = strings.Cut(stored, "\x00")
 	return t
 }
@@ -153,21 +201,71 @@ func (q *Queue) Requeue(ctx context.Context, ids ...string) (queued int, err err
 	if err = q.ready(ctx); err == nil {
 		err = m.Err()
 	}
-	for some := range slices.Chunk(ids, maxTogether) {
-		if err != nil {
-			break
-		}
-		args := make([]any, len(some))
-		for i, id := range some {
-			args[i] = id
-		}
-		o, d := q.run(ctx, script.TaskRequeue, args...)
-		var n int64
-		if n, err = driver.Int64(o.Reply, o.Err); err != nil {
-			o.Err = err
-			err = unconfirmed(ctx, o, d)
-		}
-		queued += int(n)
+	for len(ids) > 0 && err == nil {
+		var n, looked int
+		n, looked, err = q.requeue(ctx, ids[:min(maxTogether, len(ids))])
+		queued, ids = queued+n, ids[looked:]
 	}
 	return queued, q.wrap("requeue", err)
+}
+
+// requeue sends one script, which looks at some of the ids.
+func (q *Queue) requeue(ctx context.Context, ids []string) (queued, looked int, err error) {
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
+	}
+	o, d := q.run(ctx, script.TaskRequeue, args...)
+	values, err := driver.Values(o.Reply, o.Err)
+	if err == nil {
+		_, err = driver.Scan(values, &queued, &looked)
+	}
+	if err == nil && (looked < 1 || looked > len(ids)) {
+		err = errAnswer
+	}
+	if o.Err = err; err != nil {
+		return 0, 0, unconfirmed(ctx, o, d)
+	}
+	return queued, looked, nil
+}
+
+// RequeueDied queues the dead letters once more that died at from or later, and
+// before until, by the server's clock: those of a bad deploy, for example. A
+// zero time is no bound. It is [Queue.Requeue] for those within
+// [WithDeadLetterLimit]. What dies again meanwhile stays.
+func (q *Queue) RequeueDied(ctx context.Context, from, until time.Time) (queued int, err error) {
+	if !until.IsZero() && until.Before(from) {
+		return 0, q.wrap("requeue", fmt.Errorf("%w: until: %v is before from, %v", relock.ErrInvalid, until, from))
+	}
+	first, below := numberOf(from, 0), numberOf(until, lastNumber)
+	for {
+		if err = q.ready(ctx); err != nil {
+			return queued, q.wrap("requeue", err)
+		}
+		o, d := q.run(ctx, script.TaskRequeueDied, first, below, q.set.letters, milliseconds(q.set.age))
+		var n, more int
+		var from, number int64
+		values, err := driver.Values(o.Reply, o.Err)
+		if err == nil {
+			_, err = driver.Scan(values, &n, &more, &from, &number)
+		}
+		if o.Err = err; err != nil {
+			return queued, q.wrap("requeue", unconfirmed(ctx, o, d))
+		}
+		queued, first, below = queued+n, max(first, from), min(below, number)
+		if more == 0 {
+			return queued, nil
+		}
+	}
+}
+
+// lastNumber is the last one that the server's scripts count exactly.
+const lastNumber = 1 << 53
+
+// numberOf returns the number of what dies at a time, or none if t is zero.
+func numberOf(t time.Time, none int64) int64 {
+	if t.IsZero() {
+		return none
+	}
+	return min(max(0, t.UnixMicro()), lastNumber)
 }

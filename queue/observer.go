@@ -18,6 +18,11 @@ type Observer struct {
 	// Finished is called once for each Received: when the delivery was settled,
 	// or when its end was found by Process or by a settle.
 	Finished func(ctx context.Context, e Finished)
+
+	// Overdue is called once for a delivery of Process whose function, back-off
+	// or hook does not return: a second after [WithTimeout], or after 100
+	// leases without it. It runs on a separate goroutine.
+	Overdue func(ctx context.Context, e Overdue)
 }
 
 // Enqueued describes a task that was queued.
@@ -44,7 +49,8 @@ const (
 	Failed       Outcome = "failed" // and is due again later
 	Dead         Outcome = "dead"
 	Released     Outcome = "released"
-	Lost         Outcome = "lost" // the lease, before it was settled
+	Lost         Outcome = "lost"        // the lease, before it was settled
+	Unconfirmed  Outcome = "unconfirmed" // the settle, see [relock.ErrUnconfirmed]
 )
 
 // Finished describes the end of a delivery.
@@ -53,5 +59,13 @@ type Finished struct {
 	Attempt        int
 	Start          time.Time // when it was received
 	Outcome        Outcome
-	Err            error // of the function, or why it was lost; nil if it was acknowledged
+	Err            error // of the function, or why it was lost or is not confirmed; nil if it was acknowledged
+}
+
+// Overdue describes a delivery of Process that does not end.
+type Overdue struct {
+	Queue, ID, Key string
+	Attempt        int
+	Start          time.Time     // when its worker began
+	Limit          time.Duration // of [WithTimeout], or 100 leases
 }

@@ -3,13 +3,14 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/outage"
 )
 
 // Process receives tasks, and runs fn for each, until ctx is cancelled. The
@@ -21,12 +22,20 @@ import (
 // last attempt, and after [Permanent], it becomes a dead letter. What fn has
 // settled itself stays. If the delivery is lost meanwhile, nothing is sent.
 //
-// When ctx is cancelled, nothing more is received. Functions go on for
+// A function that is overdue, see [WithTimeout], may still run while another
+// process attempts its task. In the same Queue it does not: the task is passed
+// over, which counts as a failed attempt.
+//
+// When ctx is cancelled, nothing more is received, and what no function got is
+// returned to the queue before Process returns. Functions go on for
 // [WithGrace]; then their contexts are cancelled. A task whose function returns
 // an error after that is released, uncounted. Process returns nil when all have
 // returned. A function that does not return within a second is left behind: its
 // task is due again when its lease ends, and Process returns an error that
 // names it.
+//
+// With [relock.WithLogger], each failed attempt is logged as INFO, and each
+// dead letter as WARN, with queue, id, key, attempt and reason.
 //
 // Temporary failures, see [relock.IsRetryableErr], are ridden out. Any other
 // one ends Process as the end of ctx does, and is returned: [relock.ErrDenied]
@@ -45,6 +54,9 @@ func (q *Queue) Process(ctx context.Context, fn func(context.Context, *Delivery)
 		return q.wrap("process", err)
 	}
 	if err := q.ready(ctx); err != nil {
+		if ctx != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil // as if it had been cancelled a moment later
+		}
 		return q.wrap("process", err)
 	}
 	return newProcess(ctx, q, fn, s).run(ctx)
@@ -56,29 +68,31 @@ type process struct {
 	fn    func(context.Context, *Delivery) error
 	set   processSettings
 	slots chan struct{} // has a value for each free worker
+	gates gates
 
+	// receiving is the caller's context, and ends with the receives.
+	receiving context.Context
 	// life is the context of the functions: with the values of the caller's,
 	// and cancelled after the grace.
 	life context.Context
 	stop context.CancelCauseFunc
 
 	group   sync.WaitGroup
-	next    chan *Delivery // for workers that wait; closed when no more come
+	next    chan *run // for workers that wait; has room for all
 	mu      sync.Mutex
-	waiting int // workers that wait, or are about to
-	running map[*Delivery]struct{}
+	closed  bool // next is closed: a worker does not wait
+	waiting int  // workers that wait, or are about to
+	running map[*run]struct{}
+	alarm   alarm
 }
 
-// errStopped is the cause of the end of functions that the grace was too short
-// for.
-var errStopped = errors.New("the grace period of Process is over")
-
 func newProcess(ctx context.Context, q *Queue, fn func(context.Context, *Delivery) error, s processSettings) *process {
-	p := &process{queue: q, fn: fn, set: s, running: map[*Delivery]struct{}{}}
-	p.slots, p.next = make(chan struct{}, s.workers), make(chan *Delivery, s.workers)
+	p := &process{queue: q, fn: fn, set: s, running: map[*run]struct{}{}}
+	p.slots, p.next = make(chan struct{}, s.workers), make(chan *run, s.workers)
 	for range s.workers {
 		p.slots <- struct{}{}
 	}
+	p.gates = gates{process: p, open: map[string]*gate{}}
 	p.life, p.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	return p
 }
@@ -86,9 +100,13 @@ func newProcess(ctx context.Context, q *Queue, fn func(context.Context, *Deliver
 // run receives until ctx is cancelled, and then waits for the functions.
 func (p *process) run(ctx context.Context) error {
 	defer p.stop(nil)
+	defer p.stopAlarm()
+	receiving, cancel := context.WithCancel(ctx)
+	p.receiving = receiving
 	p.queue.receiver.enter(true)
 	err := p.fetch(ctx)
-	close(p.next)
+	cancel()
+	p.closeNext()
 	p.queue.receiver.leave(true)
 	if ctx.Err() != nil {
 		err = nil
@@ -100,25 +118,32 @@ func (p *process) run(ctx context.Context) error {
 // cancelled, or after an error that does not pass.
 func (p *process) fetch(ctx context.Context) error {
 	pause := firstPause
+	var out outage.Call
+	defer func() { p.queue.engine.Outages.End(&out, 0) }()
 	for {
 		want, err := p.free(ctx)
 		if err != nil {
 			return err
 		}
-		got, err := p.queue.receiver.receive(ctx, want, continues)
+		got, err := p.queue.receiver.receive(ctx, ask{want: want, then: continues})
 		for range want - len(got.deliveries) {
 			p.slots <- struct{}{}
 		}
 		for _, d := range got.deliveries {
-			p.begin(d)
+			p.begin(&run{process: p, delivery: d, start: time.Now()})
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			p.queue.noteAnswer(&out)
 		}
 		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
 		case err != nil && !relock.IsRetryableErr(err):
 			return err
 		case err != nil:
-			err = p.queue.receiver.wait(ctx, pause, nil)
+			p.queue.noteOutage(&out, err)
+			err = p.queue.receiver.wait(ctx, pause)
 			pause = min(2*pause, pollPeriod)
 		case !got.again && len(got.deliveries) < want:
 			err = p.queue.receiver.sleep(ctx, got.next)
@@ -131,6 +156,21 @@ func (p *process) fetch(ctx context.Context) error {
 }
 
 const firstPause = 20 * time.Millisecond
+
+// noteOutage logs, if that is due, that Process gets no answer.
+func (q *Queue) noteOutage(c *outage.Call, why error) {
+	q.engine.Outages.Failed(c, q.address(why), 1, why)
+}
+
+func (q *Queue) noteAnswer(c *outage.Call) {
+	q.engine.Outages.Answered(c, func() string { return q.address(nil) })
+}
+
+// address returns the address of the server at which a receive has ended with
+// err.
+func (q *Queue) address(err error) string {
+	return driver.AddressOf(q.engine.Driver, q.renewKeys[0], err)
+}
 
 // free waits for a free worker. It takes all that are free by then, and returns
 // how many.
@@ -153,84 +193,64 @@ func (p *process) free(ctx context.Context) (want int, err error) {
 	return want, nil
 }
 
+// slotWithin waits for a free worker, and reports whether there is one.
+func (p *process) slotWithin(ctx context.Context, limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-p.slots:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-p.queue.engine.Life.Done():
+	}
+	return false
+}
+
+// closeNext ends the workers that wait.
+func (p *process) closeNext() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	close(p.next)
+}
+
 // begin gives a delivery to a worker that waits, or starts another one. A new
 // goroutine takes longer: its stack must grow.
-func (p *process) begin(d *Delivery) {
+func (p *process) begin(r *run) {
 	p.mu.Lock()
-	p.running[d] = struct{}{}
-	waits := p.waiting > 0
-	if waits {
+	defer p.mu.Unlock()
+	p.running[r] = struct{}{}
+	p.alarmLocked(r.start.Add(p.limit()))
+	if p.waiting > 0 && !p.closed {
 		p.waiting--
-	}
-	p.mu.Unlock()
-	if waits {
-		p.next <- d
+		p.next <- r
 		return
 	}
 	p.group.Go(func() {
-		for d := d; d != nil; d = <-p.next {
-			p.work(d)
+		for r := r; r != nil; r = <-p.next {
+			p.work(r)
 		}
 	})
 }
 
 // work handles one delivery. The worker then waits, unless its function has
 // ended the goroutine.
-func (p *process) work(d *Delivery) {
+func (p *process) work(r *run) {
 	waits := 0
-	defer func() { p.end(d, waits) }()
-	p.handle(d)
+	defer func() { p.end(r, waits) }()
+	p.handle(r)
 	waits = 1
 }
 
-// end frees the slot of a delivery. waiting is how many workers wait after it.
-func (p *process) end(d *Delivery, waiting int) {
+// end frees the slot of a run. waiting is how many workers wait after it.
+func (p *process) end(r *run, waiting int) {
 	p.mu.Lock()
-	delete(p.running, d)
+	delete(p.running, r)
 	p.waiting += waiting
 	p.mu.Unlock()
+	if r.ended != nil {
+		close(r.ended)
+	}
 	p.slots <- struct{}{}
-}
-
-// drain waits for the functions: for the grace, and for a second more after
-// their contexts were cancelled.
-func (p *process) drain() error {
-	done := make(chan struct{})
-	go func() { // ends with the last function, however late that returns
-		defer close(done)
-		p.group.Wait()
-	}()
-	if endedWithin(done, p.set.grace) {
-		return nil
-	}
-	p.stop(errStopped)
-	if endedWithin(done, lastMoment) {
-		return nil
-	}
-	var left []string
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for d := range p.running {
-		d.hold.StopRenewing()
-		left = append(left, d.ID)
-	}
-	if len(left) == 0 {
-		return nil
-	}
-	return fmt.Errorf("functions have not returned, their tasks are due again when their leases end: %s", named(left))
-}
-
-// lastMoment is how long a function may take to return after its context was
-// cancelled.
-const lastMoment = time.Second
-
-func endedWithin(done <-chan struct{}, limit time.Duration) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-timer.C:
-		return false
-	}
 }

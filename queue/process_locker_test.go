@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/queue"
 )
 
@@ -36,8 +36,8 @@ func TestProcessWithLocker(t *testing.T) {
 			return nil
 		})
 	}, queue.WithLocker(locker, func(t queue.Task) string { return t.Header["lock"] }))
-	require.NoError(t, q.Enqueue(t.Context(), queue.Task{ID: "a", Header: map[string]string{"lock": name}}))
-	eventually(t, q, "it waits for its lock", func(s queue.Stats) bool { return s.Delayed == 1 })
+	require.NoError(t, put(t.Context(), q, queue.Task{ID: "a", Header: map[string]string{"lock": name}}))
+	eventually(t, q, "it waits for its lock", func(s queue.Stats) bool { return s.Behind == 1 })
 	require.Zero(t, inside.Load())
 	require.NoError(t, hold.Unlock(t.Context()))
 	eventually(t, q, "it is done", isEmpty)

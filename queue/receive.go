@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/relock-go/relock"
 )
@@ -16,14 +17,17 @@ const maxReceive = 64
 // closed.
 //
 // It returns an error if ctx is cancelled or the client is closed, and any
-// error of the network or the server. [Queue.Process] rides such errors out.
+// error of the network or the server. What the server has given it is returned
+// to the queue before, which takes no longer than one command may.
+// [Queue.Process] rides such errors out.
 func (q *Queue) Receive(ctx context.Context, n int) ([]*Delivery, error) {
 	if err := q.readyFor(ctx, n); err != nil {
 		return nil, q.wrap("receive", err)
 	}
 	q.receiver.enter(true)
 	for {
-		got, err := q.receiver.receive(ctx, min(n, maxReceive), waits)
+		got, err := q.receiver.receive(ctx, ask{want: min(n, maxReceive), then: waits})
+		got.announce()
 		if len(got.deliveries) > 0 {
 			q.receiver.leave(false)
 			return got.deliveries, nil
@@ -39,20 +43,29 @@ func (q *Queue) Receive(ctx context.Context, n int) ([]*Delivery, error) {
 }
 
 // TryReceive is [Queue.Receive] without the wait. It returns no deliveries and
-// no error if no task is due.
+// no error if no task is due, or [WithMaxInFlight] is reached.
 func (q *Queue) TryReceive(ctx context.Context, n int) ([]*Delivery, error) {
 	if err := q.readyFor(ctx, n); err != nil {
 		return nil, q.wrap("receive", err)
 	}
 	q.receiver.enter(false)
 	for {
-		got, err := q.receiver.receive(ctx, min(n, maxReceive), leaves)
+		got, err := q.receiver.receive(ctx, ask{want: min(n, maxReceive), then: leaves})
+		got.announce()
 		if err == nil && got.again && len(got.deliveries) == 0 {
 			continue // what was due went behind its key
 		}
 		q.receiver.leave(err != nil)
 		return got.deliveries, q.wrap("receive", err)
 	}
+}
+
+// announce notifies the observer of the deliveries, and leaves out those that
+// cannot be used.
+func (r *received) announce() {
+	n := len(r.deliveries)
+	r.deliveries = slices.DeleteFunc(r.deliveries, func(d *Delivery) bool { return !d.announce() })
+	r.again = r.again || len(r.deliveries) < n // in their place
 }
 
 func (q *Queue) readyFor(ctx context.Context, n int) error {

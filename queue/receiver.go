@@ -2,7 +2,7 @@ package queue
 
 import (
 	"context"
-	"math/rand/v2"
+	"crypto/rand"
 	"sync"
 	"time"
 
@@ -18,10 +18,13 @@ import (
 type receiver struct {
 	queue     *Queue
 	name      string // "<client id>:<n>"
+	token     string // drawn at random, beside the fences of its deliveries
 	keys      []string
 	wake      chan struct{} // has a value if a task may be due
+	clock     *clock        // of the callers that wait
 	turn      chan struct{} // held while a receive is under way
 	heartbeat time.Time     // of the last heartbeat; guarded by turn
+	pace      pace          // of its answers; guarded by turn
 
 	mu       sync.Mutex
 	callers  int    // that wait, or receive
@@ -33,9 +36,28 @@ type receiver struct {
 func newReceiver(q *Queue) *receiver {
 	name := q.engine.Queue.NewHold()
 	return &receiver{
-		queue: q, name: name, keys: script.TaskReceive.On(q.redis, name),
-		turn: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		queue: q, name: name, token: rand.Text()[:8], keys: script.TaskReceive.On(q.redis, name),
+		turn: make(chan struct{}, 1), wake: make(chan struct{}, 1), clock: newClock(), pace: newPace(),
 	}
+}
+
+// ask is what a caller wants of a receive.
+type ask struct {
+	want, then int
+	lock       string // whose tasks it takes; "" for those that are due
+
+	heartbeat, suspects bool // set by receive
+}
+
+// flags returns the two digits of the request.
+func (a *ask) flags() string {
+	flags := [2]byte{'0', '0'}
+	for i, set := range [...]bool{a.heartbeat, a.suspects} {
+		if set {
+			flags[i] = '1'
+		}
+	}
+	return string(flags[:])
 }
 
 // How a receiver goes on after a receive.
@@ -56,17 +78,24 @@ func (r *receiver) enter(waits bool) {
 	}
 }
 
-// leave undoes enter. A caller that may have left something behind returns it.
+// leave undoes enter. A caller that may have left something behind returns it
+// before it returns itself: nothing of it is left for a worker that Close ends.
 func (r *receiver) leave(idle bool) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.callers--
-	if idle && (r.callers == 0 || r.last > r.answered) {
-		r.stopLocked()
+	stops := idle && (r.callers == 0 || r.last > r.answered)
+	r.unlistenLocked()
+	r.mu.Unlock()
+	if stops {
+		r.stop()
 	}
+}
+
+// unlistenLocked ends the messages with the last caller. Otherwise it wakes
+// another one: a message may have been meant for the caller that leaves, and
+// its receive may have ended that the receiver is idle.
+func (r *receiver) unlistenLocked() {
 	if r.callers > 0 {
-		// A message may have been meant for the caller that leaves, and its
-		// receive may have ended that the receiver is idle.
 		r.notify()
 		return
 	}
@@ -74,12 +103,14 @@ func (r *receiver) leave(idle bool) {
 	r.queue.engine.Queue.ListenForTasks(r.queue.redis, r.name, nil)
 }
 
-// stopLocked marks the receiver as no longer idle. That also returns what
-// an unanswered receive took, and notifies another receiver of what is due.
-// The caller that has the turn does the same: its number is higher than that
-// of the caller that leaves.
-func (r *receiver) stopLocked() {
-	if r.queue.engine.Life.Err() != nil {
+// stop marks the receiver as no longer idle. That also returns what an
+// unanswered receive took, and notifies another receiver of what is due. It
+// takes no longer than one command may; unanswered, the retrier goes on. The
+// caller that has the turn does the same: its number is higher than that of the
+// caller that leaves.
+func (r *receiver) stop() {
+	e := r.queue.engine
+	if e.Life.Err() != nil {
 		return
 	}
 	select {
@@ -87,11 +118,20 @@ func (r *receiver) stopLocked() {
 	default:
 		return
 	}
-	stop, _ := r.requestLocked(0, leaves, 0)
+	defer func() { <-r.turn }()
+	stop, number := r.request(&ask{then: leaves})
+	limit := driver.Limits{End: time.Now().Add(e.CommandTimeout)}
+	o, _ := script.Run(context.Background(), e.Driver, limit, stop, nil)
+	if o.Err == nil {
+		if answer, err := readAnswer(o.Reply); err == nil {
+			r.hear(number)
+			r.logDead(answer.dead)
+			return
+		}
+	}
 	job := background.NewRelease(r.queue.name, r.queue.set.lease, 0, script.Indeterminate{}, func(time.Time) script.Call { return stop })
 	job.BestEffort = true // its leases end by themselves
-	r.queue.engine.Retrier.Retry(job)
-	<-r.turn
+	e.Retrier.Retry(job)
 }
 
 // notify wakes a caller that waits.
@@ -103,17 +143,15 @@ func (r *receiver) notify() {
 }
 
 // request returns the next receive, and its number.
-func (r *receiver) request(want, then, heartbeat int) (script.Call, uint64) {
+func (r *receiver) request(a *ask) (script.Call, uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.requestLocked(want, then, heartbeat)
-}
-
-func (r *receiver) requestLocked(want, then, heartbeat int) (script.Call, uint64) {
 	s := &r.queue.set
 	r.last++
 	return script.Call{Script: script.TaskReceive.Script, Together: r.keys, Args: []any{
-		r.name, r.last, r.answered, want, s.lease.Milliseconds(), s.attempts, s.letters, milliseconds(s.age), heartbeat, then,
+		r.name, r.last, r.answered, a.want, s.lease.Milliseconds(), s.fatal,
+		s.letters, milliseconds(s.age), a.flags(), a.then, s.inFlight,
+		r.pace.bytes, a.lock, r.token + "/" + r.queue.engine.Identity.Taker(s.label),
 	}}, r.last
 }
 
@@ -131,8 +169,8 @@ type received struct {
 	next       time.Duration // until something is due; negative if that is unknown
 }
 
-// receive takes up to want tasks.
-func (r *receiver) receive(ctx context.Context, want, then int) (received, error) {
+// receive takes up to as many tasks as are wanted.
+func (r *receiver) receive(ctx context.Context, a ask) (received, error) {
 	select {
 	case r.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -140,13 +178,16 @@ func (r *receiver) receive(ctx context.Context, want, then int) (received, error
 	}
 	defer func() { <-r.turn }()
 	r.queue.engine.CheckSuspended(time.Now())
-	heartbeat := 0
-	if then != leaves && time.Since(r.heartbeat) >= pollPeriod*9/10 {
-		heartbeat = 1
-	}
-	call, number := r.request(want, then, heartbeat)
-	o, unknown := script.Run(ctx, r.queue.engine.Driver, driver.ForLease(r.queue.set.lease), call, nil)
+	a.heartbeat = a.then != leaves && time.Since(r.heartbeat) >= pollPeriod*9/10
+	a.suspects = r.queue.engine.Suspect.Free()
+	call, number := r.request(&a)
+	limit := r.pace.limits(r.queue.set.lease)
+	o, unknown := script.Run(ctx, r.queue.engine.Driver, limit, call, nil)
+	took := time.Since(o.Sent)
 	if o.Err != nil {
+		if ctx.Err() == nil && o.Unanswered() {
+			r.pace.missed()
+		}
 		return received{}, driver.Ended(ctx, o.Err)
 	}
 	answer, err := readAnswer(o.Reply)
@@ -154,23 +195,37 @@ func (r *receiver) receive(ctx context.Context, want, then int) (received, error
 		return received{}, err // unheard: the next receive returns what this one took
 	}
 	r.hear(number)
-	if heartbeat == 1 && !unknown.Exists() {
+	r.logDead(answer.dead)
+	r.pace.came(answer.size(), took, min(limit.Answer, r.queue.engine.CommandTimeout))
+	if a.heartbeat && !unknown.Exists() {
 		r.heartbeat = o.Sent
 		r.queue.engine.Queue.Heartbeat(r.queue.redis, o.Sent, answer.heard)
 	}
 	// The answer to a second copy has the deliveries only.
 	got := received{again: answer.code == script.More || unknown.Exists(), next: answer.next}
 	for _, t := range answer.taken {
-		if d := r.queue.deliver(ctx, o.Sent, &t); d != nil {
+		if d := r.queue.deliver(ctx, o.Sent, &t, r.token); d != nil && r.mayRun(d) {
 			got.deliveries = append(got.deliveries, d)
 		} else {
 			got.again = true // in its place
 		}
 	}
-	if len(answer.taken) == want && r.isShared() {
+	if len(answer.taken) == a.want && r.isShared() {
 		r.notify() // the receiver is no longer idle, on behalf of others too
 	}
 	return got, nil
+}
+
+// mayRun reports whether a delivery may be run now. One task behind a lock may
+// be a suspect too many: that is released.
+func (r *receiver) mayRun(d *Delivery) bool {
+	if d.Interruptions == 0 || r.queue.engine.Suspect.Take(d.isHarmless) {
+		return true
+	}
+	d.reported = true // to nobody, as it was not announced
+	// If this fails, its lease ends.
+	_ = d.settle("release", verbRelease, milliseconds(busyPause), Released, nil)
+	return false
 }
 
 // isShared reports whether several callers receive.
@@ -180,61 +235,11 @@ func (r *receiver) isShared() bool {
 	return r.callers > 1
 }
 
-// answer is what a receive script answers.
-type answer struct {
-	code, heard int64
-	next        time.Duration
-	taken       []taken
-}
-
-// taken is one delivery in an answer.
-type taken struct {
-	id             string
-	fence, attempt int64
-	record         []byte
-}
-
-func readAnswer(reply any) (a answer, err error) {
-	values, err := driver.Values(reply, nil)
-	if err != nil {
-		return a, err
-	}
-	var next int64
-	values, err = driver.Scan(values, &a.code, &next, &a.heard)
-	a.next = time.Duration(next) * time.Microsecond
-	for len(values) > 0 && err == nil {
-		var t taken
-		values, err = driver.Scan(values, &t.id, &t.fence, &t.attempt, &t.record)
-		a.taken = append(a.taken, t)
-	}
-	return a, err
-}
-
-// pause returns how long an idle receiver waits without a message.
-func (r *receiver) pause(next time.Duration) time.Duration {
-	pause := pollPeriod - rand.N(pollPeriod/20)
-	if !r.queue.engine.Queue.Reached(r.queue.redis) {
-		pause = unheard + rand.N(unheard/5)
-	}
-	if next >= 0 {
-		pause = min(pause, next+time.Millisecond/10)
-	}
-	return pause
-}
-
-// sleep waits until a task may be due. It returns an error if ctx or the client
-// has ended.
-func (r *receiver) sleep(ctx context.Context, next time.Duration) error {
-	return r.wait(ctx, r.pause(next), r.wake)
-}
-
-// wait waits for the pause, or until wake has a value. It returns an error if
-// ctx or the client has ended.
-func (r *receiver) wait(ctx context.Context, pause time.Duration, wake <-chan struct{}) error {
+// wait waits for the pause. It returns an error if ctx or the client has ended.
+func (r *receiver) wait(ctx context.Context, pause time.Duration) error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
-	case <-wake:
 	case <-timer.C:
 	case <-ctx.Done():
 		return errs.EndOf(ctx, nil)

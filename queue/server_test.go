@@ -1,14 +1,9 @@
 package queue_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/queue"
 )
 
@@ -27,9 +21,12 @@ import (
 func TestNewMistakes(t *testing.T) {
 	c := newClient(t, redistest.Shared(t))
 	_, err := queue.New("", nil, nil, queue.WithLease(time.Millisecond), queue.WithMaxAttempts(0), queue.WithBackoff(nil), queue.WithUnique(-1),
-		queue.WithDeadLetterLimit(-1, 0))
+		queue.WithDeadLetterLimit(-1, 0), queue.WithMaxInFlight(-1), queue.WithLabel(strings.Repeat("é", 50)))
 	require.ErrorIs(t, err, relock.ErrInvalid)
-	for _, what := range []string{"key: is empty", "client:", "opts[0]", "WithLease", "WithMaxAttempts", "WithBackoff", "WithUnique", "WithDeadLetterLimit: -1", "WithDeadLetterLimit: 0s"} {
+	for _, what := range []string{
+		"name: is empty", "client:", "opts[0]", "WithLease", "WithMaxAttempts", "WithBackoff",
+		"WithUnique", "WithDeadLetterLimit: -1", "WithDeadLetterLimit: 0s", "WithMaxInFlight: -1", "WithLabel: 300 bytes",
+	} {
 		require.ErrorContains(t, err, what)
 	}
 	_, err = queue.New("a", &relock.Client{})
@@ -39,7 +36,7 @@ func TestNewMistakes(t *testing.T) {
 	require.Equal(t, "a", q.Name())
 	require.Equal(t, `queue "a"`, q.String())
 	for _, none := range []*queue.Queue{nil, {}} {
-		require.ErrorIs(t, none.Enqueue(t.Context()), relock.ErrInvalid)
+		require.ErrorIs(t, put(t.Context(), none), relock.ErrInvalid)
 	}
 	var e *relock.Error
 	require.ErrorAs(t, q.Remove(t.Context(), ""), &e)
@@ -50,7 +47,7 @@ func TestNewMistakes(t *testing.T) {
 func TestEnqueueMistakes(t *testing.T) {
 	q := newQueue(t, redistest.Shared(t))
 	long := strings.Repeat("x", 1<<20+1)
-	err := q.Enqueue(t.Context(),
+	ids, err := q.Enqueue(t.Context(),
 		queue.Task{ID: long[:257]}, queue.Task{ID: "1", Key: long[:513]}, queue.Task{ID: "2", Key: "a\x00b"}, queue.Task{ID: "3", Payload: []byte(long)},
 		queue.Task{ID: "4", Delay: -1}, queue.Task{ID: "5", Delay: 11 * 365 * 24 * time.Hour}, queue.Task{ID: "6", Header: map[string]string{"a": long[:4<<10]}},
 		queue.Task{ID: "good"}, queue.Task{ID: "good"}, queue.Task{ID: "largest", Key: long[:512], Payload: []byte(long[1:])})
@@ -58,10 +55,13 @@ func TestEnqueueMistakes(t *testing.T) {
 	for _, what := range []string{"tasks[0]", "ID: 257 bytes are above 256", `tasks[1] "1": invalid: Key: 513 bytes are above 512`, "Key: has a zero byte", "Payload: 1048577 bytes are above 1048576", "Delay: -1ns is negative", "Delay: 96360h", "Header: 4097 bytes are above 4096"} {
 		require.ErrorContains(t, err, what)
 	}
-	var d *queue.DuplicateError
-	require.ErrorAs(t, err, &d)
+	var e *queue.EnqueueError
+	require.ErrorAs(t, err, &e)
 	require.ErrorIs(t, err, queue.ErrDuplicate)
-	require.Equal(t, []string{"good"}, d.IDs)
+	require.Equal(t, []string{"good"}, e.Duplicates)
+	require.Equal(t, []string{"good", "largest"}, e.Queued)
+	require.Empty(t, e.Unknown)
+	require.Equal(t, []string{long[:257], "1", "2", "3", "4", "5", "6", "good", "good", "largest"}, ids)
 	got, err := q.TryReceive(t.Context(), 10)
 	require.NoError(t, err)
 	require.Len(t, got, 2)
@@ -81,11 +81,11 @@ func TestEnqueueMany(t *testing.T) {
 	for i := range 150 {
 		tasks = append(tasks, queue.Task{ID: fmt.Sprintf("%03d", i), Payload: make([]byte, 40<<10)})
 	}
-	require.NoError(t, q.Enqueue(t.Context(), tasks...))
-	var d *queue.DuplicateError
-	require.ErrorAs(t, q.Enqueue(t.Context(), tasks...), &d)
-	require.Len(t, d.IDs, 150)
-	require.ErrorContains(t, d, `"009"] and 140 more`)
+	require.NoError(t, put(t.Context(), q, tasks...))
+	var e *queue.EnqueueError
+	require.ErrorAs(t, put(t.Context(), q, tasks...), &e)
+	require.Len(t, e.Duplicates, 150)
+	require.ErrorContains(t, e, `"009"] and 140 more`)
 	for i := 0; i < 150; {
 		got, err := q.TryReceive(t.Context(), 64)
 		require.NoError(t, err)
@@ -104,75 +104,58 @@ func TestUnique(t *testing.T) {
 	q := newQueue(t, s, queue.WithUnique(time.Hour))
 	enqueue(t, q, "", "a")
 	require.NoError(t, receive(t, q, "a").Ack(t.Context()))
-	require.ErrorIs(t, q.Enqueue(t.Context(), queue.Task{ID: "a"}), queue.ErrDuplicate)
+	require.ErrorIs(t, put(t.Context(), q, queue.Task{ID: "a"}), queue.ErrDuplicate)
 	end(t, s, "u", "a")
 	enqueue(t, q, "", "a")
 	require.NoError(t, receive(t, q, "a").Ack(t.Context()))
 }
 
-// While the memory is used up, Enqueue is refused, and a settle passes.
+// While the memory is used up, Enqueue is refused. What drains the queue is
+// not: leases are renewed, and tasks are received, settled and removed.
 func TestOutOfMemory(t *testing.T) {
 	s := redistest.Start(t)
 	q := newQueue(t, s)
-	enqueue(t, q, "", "a", "b")
+	enqueue(t, q, "", "ended", "a", "b")
 	enqueue(t, q, "k", "1", "2")
-	got, err := q.Receive(t.Context(), 3)
-	require.NoError(t, err)
+	for _, id := range []string{"joins", "joins behind"} {
+		require.NoError(t, put(t.Context(), q, queue.Task{ID: id, Key: "delayed", Delay: time.Hour}))
+		end(t, s, "w", id)
+	}
+	got := receiveAll(t, q, "joins", "ended", "a", "b", "1")
+	end(t, s, "l", "ended")
 	s.Do(t, "CONFIG", "SET", "maxmemory", 1)
-	err = q.Enqueue(t.Context(), queue.Task{ID: "c"})
+	err := put(t.Context(), q, queue.Task{ID: "c"})
 	require.True(t, relock.IsRetryableErr(err), "%v", err)
 	require.ErrorContains(t, err, "OOM")
 	require.ErrorContains(t, err, `"c"`)
-	require.NoError(t, got[0].Ack(t.Context()))
-	require.NoError(t, got[1].Release(t.Context()))
-	require.NoError(t, got[2].Ack(t.Context()))
-	s.Do(t, "CONFIG", "SET", "maxmemory", 0)
-	require.NoError(t, receive(t, q, "b").Ack(t.Context()))
-	require.NoError(t, receive(t, q, "2").Ack(t.Context()))
+	until := got["a"].ValidUntil()
+	got["a"].RenewNow()
+	testkit.Eventually(t, testkit.Patience, func() bool { return got["a"].ValidUntil().After(until) }, "renewed")
+	require.NoError(t, got["a"].Ack(t.Context()))
+	require.NoError(t, got["b"].Release(t.Context()))
+	require.NoError(t, got["1"].Ack(t.Context()))
+	require.NoError(t, got["joins"].Ack(t.Context()))
+	require.NoError(t, q.Remove(t.Context(), "joins behind"))
+	for _, d := range receiveAll(t, q, "ended", "b", "2") {
+		require.NoError(t, d.Ack(t.Context()))
+	}
+	eventually(t, q, "it is drained", isEmpty)
 }
 
-// Without the permission to publish, to subscribe, or to find who is idle,
-// workers poll.
-func TestWithoutMessages(t *testing.T) {
-	for _, rule := range []string{"-publish", "-subscribe", "-zpopmin", "resetchannels"} {
-		t.Run(rule, func(t *testing.T) {
-			s := redistest.Start(t)
-			s.Do(t, "ACL", "SETUSER", "less", "on", ">secret", "~*", "&*", "+@all", rule)
-			c, err := relock.NewClient(s.Network, s.Address, "secret", relock.WithUsername("less"))
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = c.Close() })
-			q := queueOf(t, c)
-			got := make(chan struct{})
-			stop := processing(t, q, func(context.Context, *queue.Delivery) error {
-				close(got)
-				return nil
-			})
-			eventually(t, q, "it waits", func(s queue.Stats) bool { return s.Idle == 1 })
-			enqueue(t, q, "", "a")
-			_, ok := testkit.Await(got, testkit.Patience)
-			require.True(t, ok)
-			require.NoError(t, stop())
-		})
+// receiveAll receives the tasks with these ids, in any order.
+func receiveAll(t *testing.T, q *queue.Queue, ids ...string) map[string]*queue.Delivery {
+	t.Helper()
+	all := map[string]*queue.Delivery{}
+	for len(all) < len(ids) {
+		got, err := q.TryReceive(t.Context(), len(ids)-len(all))
+		require.NoError(t, err)
+		require.NotEmpty(t, got)
+		for _, d := range got {
+			require.Contains(t, ids, d.ID)
+			all[d.ID] = d
+		}
 	}
-}
-
-// A user without the commands of the queue gets ErrDenied.
-func TestDenied(t *testing.T) {
-	s := redistest.Start(t)
-	s.Do(t, "ACL", "SETUSER", "less", "on", ">secret", "~*", "&*", "+@all", "-evalsha", "-eval")
-	c, err := relock.NewClient(s.Network, s.Address, "secret", relock.WithUsername("less"))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	q := queueOf(t, c)
-	require.ErrorIs(t, q.Enqueue(t.Context(), queue.Task{}), relock.ErrDenied)
-	_, err = q.Receive(t.Context(), 1)
-	require.ErrorIs(t, err, relock.ErrDenied)
-	require.ErrorIs(t, q.Process(t.Context(), func(context.Context, *queue.Delivery) error { return nil }), relock.ErrDenied)
-	_, err = q.Stats(t.Context())
-	require.ErrorIs(t, err, relock.ErrDenied)
-	for _, err := range q.DeadLetters(t.Context()) {
-		require.ErrorIs(t, err, relock.ErrDenied)
-	}
+	return all
 }
 
 // FLUSHALL loses tasks and leases, and nothing hangs.
@@ -192,6 +175,7 @@ func TestFlush(t *testing.T) {
 
 // After FLUSHALL, workers that ran or waited go on with new tasks.
 func TestFlushWhileProcessing(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	q, producer := newQueue(t, s, queue.WithLease(3*time.Second)), newQueue(t, s)
 	cause, done := make(chan error, 1), make(chan string, 10)
@@ -236,7 +220,7 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, testkit.ResultWithin(t, waiting, testkit.Patience), relock.ErrClosed)
 	require.ErrorIs(t, d.Ack(t.Context()), relock.ErrClosed)
 	require.ErrorIs(t, context.Cause(d.Context()), relock.ErrClosed)
-	require.ErrorIs(t, q.Enqueue(t.Context(), queue.Task{}), relock.ErrClosed)
+	require.ErrorIs(t, put(t.Context(), q, queue.Task{}), relock.ErrClosed)
 	require.ErrorIs(t, q.Remove(t.Context(), "a"), relock.ErrClosed)
 	_, err := q.TryReceive(t.Context(), 1)
 	require.ErrorIs(t, err, relock.ErrClosed)
@@ -249,7 +233,7 @@ func TestClose(t *testing.T) {
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
-	require.ErrorIs(t, q.Enqueue(ctx, queue.Task{}), why)
+	require.ErrorIs(t, put(ctx, q, queue.Task{}), why)
 	_, err = q.Receive(ctx, 1)
 	require.ErrorIs(t, err, why)
 }
@@ -281,92 +265,10 @@ func TestObserver(t *testing.T) {
 		},
 	}))
 	enqueue(t, q, "k", "a")
-	require.Error(t, q.Enqueue(t.Context(), queue.Task{ID: "a"}))
+	require.Error(t, put(t.Context(), q, queue.Task{ID: "a"}))
 	d := receive(t, q, "a")
 	require.NoError(t, d.Nack(t.Context(), 0, errors.New("why")))
 	require.Error(t, d.Ack(t.Context()))
 	require.NoError(t, receive(t, q, "a").Ack(t.Context()))
 	require.Equal(t, []string{"enqueued a", "received a 1 true", "failed a why", "received a 2 true", "acknowledged a <nil>"}, seen)
-}
-
-// The permissions in docs/queue.md are enough for everything, and each of them
-// is needed.
-func TestPermissions(t *testing.T) {
-	s := redistest.Start(t)
-	text, err := os.ReadFile("../docs/queue.md")
-	require.NoError(t, err)
-	commands := regexp.MustCompile(`\+\w+`).FindAllString(string(text), -1)
-	require.Greater(t, len(commands), 20)
-	allow := func(commands ...string) {
-		args := []any{"SETUSER", "worker", "reset", "on", ">secret", "~relock:queue:{" + t.Name() + "}:*", "&relock:*"}
-		for _, command := range commands {
-			args = append(args, command)
-		}
-		s.Do(t, "ACL", args...)
-	}
-	allow(commands...)
-	var log bytes.Buffer
-	c, err := relock.NewClient(s.Network, s.Address, "secret", relock.WithUsername("worker"), relock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	q := queueOf(t, c, queue.WithUnique(time.Millisecond), queue.WithMaxAttempts(2))
-	plain := queueOf(t, c)
-	renewal := 1 // 0 where it may be refused
-	all := func() error {
-		ctx := t.Context()
-		err := errors.Join(
-			q.Enqueue(ctx, queue.Task{ID: "a", Key: "k"}, queue.Task{ID: "b", Key: "k"}, queue.Task{ID: "c", Key: "k"}, queue.Task{ID: "late", Delay: time.Hour}),
-			plain.Enqueue(ctx, queue.Task{ID: "plain", Delay: time.Hour}))
-		err = errors.Join(err, plain.Enqueue(ctx, queue.Task{ID: "now"}), plain.Remove(ctx, "now"))
-		if err != nil {
-			return err
-		}
-		for range 3 {
-			got, err := q.TryReceive(ctx, 1)
-			if err != nil {
-				return err
-			}
-			if len(got) == 0 {
-				break
-			}
-			until := got[0].ValidUntil()
-			got[0].RenewNow()
-			for range renewal {
-				testkit.Eventually(t, testkit.Patience, func() bool { return got[0].ValidUntil().After(until) }, "renewed")
-			}
-			switch got[0].ID {
-			case "a":
-				err = got[0].DeadLetter(ctx, nil)
-			case "b":
-				err = errors.Join(got[0].Release(ctx), q.Remove(ctx, "b"))
-			default:
-				err = got[0].Ack(ctx)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		_, err1 := q.Stats(ctx)
-		for _, err := range q.DeadLetters(ctx) {
-			err1 = errors.Join(err1, err)
-		}
-		_, err2 := q.Requeue(ctx, "a")
-		return errors.Join(err1, err2, q.Remove(ctx, "late"), plain.Remove(ctx, "plain"))
-	}
-	require.NoError(t, all())
-	s.Do(t, "FLUSHALL")
-	allow(locktest.ReadCategories(t, "README.md").Least[3:]...)
-	require.NoError(t, all(), "the README's line by categories")
-	require.NotContains(t, log.String(), "NOPERM")
-
-	renewal = 0
-	for i, command := range commands {
-		switch command {
-		case "+eval", "+evalsha", "+publish", "+subscribe", "+zpopmin": // TestDenied, TestWithoutMessages
-			continue
-		}
-		s.Do(t, "FLUSHALL")
-		allow(slices.Delete(slices.Clone(commands), i, i+1)...)
-		require.ErrorIs(t, all(), relock.ErrDenied, command)
-	}
 }

@@ -31,7 +31,7 @@ type settling struct {
 }
 
 // commonArgs is how many arguments of a settle are those of the queue.
-const commonArgs = 3
+const commonArgs = 4
 
 // settle sends a settle, and returns its result. It takes no longer than its
 // limit: the one that sends has come before it, and has the same limit.

@@ -9,9 +9,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/queue"
 )
 

@@ -20,10 +20,10 @@ const (
 
 // Task is a unit of work.
 type Task struct {
-	// ID names the task, in at most 256 bytes. "" draws one. Name a task that
-	// is to be enqueued again after [relock.ErrUnconfirmed]. While a task with
-	// this ID is queued, in flight, a dead letter, or was done within
-	// [WithUnique], another one is left out with [ErrDuplicate].
+	// ID names the task, in at most 256 bytes. "" draws one, which Enqueue
+	// returns. While a task with this ID is queued, in flight, a dead letter,
+	// or was done within [WithUnique], another one is left out with
+	// [ErrDuplicate].
 	ID string
 
 	// Key orders tasks, in at most 512 bytes without a zero byte. Tasks with
@@ -41,6 +41,16 @@ type Task struct {
 	// milliseconds. A delayed task takes its place in the order of its key when
 	// a receive finds it due.
 	Delay time.Duration
+
+	// At is when the task is due, by this machine's clock: instead of Delay,
+	// with which it is [relock.ErrInvalid]. A time in the past is now. A
+	// delivery has the Delay that Enqueue has made of it, and no At. A request
+	// that is sent again after a break makes the task due later by that time.
+	At time.Time
+
+	// MaxAttempts is how many attempts this task has, 1 to 1,000,000. 0 is that
+	// of [WithMaxAttempts].
+	MaxAttempts int
 }
 
 // check adds what is wrong with the task.
@@ -51,11 +61,22 @@ func (t *Task) check(m *lockspec.Problems) {
 	m.Check(len(t.Payload) <= maxPayload, "Payload: %d bytes are above %d", len(t.Payload), maxPayload)
 	m.Check(t.Delay >= 0, "Delay: %v is negative", t.Delay)
 	m.Check(t.Delay <= lockspec.MaxLease, "Delay: %v is above %v", t.Delay, lockspec.MaxLease)
+	m.Check(t.At.IsZero() || t.Delay == 0, "At: Delay is set, too")
+	m.Check(t.At.IsZero() || time.Until(t.At) <= lockspec.MaxLease, "At: %v is more than %v away", t.At, lockspec.MaxLease)
+	m.Check(t.MaxAttempts >= 0 && t.MaxAttempts <= maxAttempts, "MaxAttempts: %d is not 0 to %d", t.MaxAttempts,
+		maxAttempts)
 	size := 0
 	for name, value := range t.Header {
 		size += len(name) + len(value)
 	}
 	m.Check(size <= maxHeader, "Header: %d bytes are above %d", size, maxHeader)
+}
+
+// fixAt makes a Delay of At.
+func (t *Task) fixAt() {
+	if !t.At.IsZero() {
+		t.Delay, t.At = max(0, time.Until(t.At)), time.Time{}
+	}
 }
 
 // delay returns the delay in whole milliseconds, rounded up.
@@ -70,10 +91,11 @@ func milliseconds(d time.Duration) int64 {
 // this one, of which there is none yet.
 func (t *Task) body() []byte {
 	n := len(t.Key)
-	b := make([]byte, 0, 6+n+16+len(t.Payload))
+	b := make([]byte, 0, 6+n+20+len(t.Payload))
 	b = append(b, '0', '0', '0', byte('0'+n/100), byte('0'+n/10%10), byte('0'+n%10))
 	b = append(b, t.Key...)
 	b = binary.AppendUvarint(b, uint64(t.delay()))
+	b = binary.AppendUvarint(b, uint64(t.MaxAttempts))
 	b = binary.AppendUvarint(b, uint64(len(t.Header)))
 	for name, value := range t.Header {
 		b = appendText(b, name)
@@ -110,6 +132,9 @@ func readRecord(id string, record []byte) (t Task, enqueued time.Time, err error
 	t.ID = id
 	t.Key = string(r.take(int(r.number(3))))
 	t.Delay = time.Duration(r.uvarint()) * time.Millisecond
+	attempts := r.uvarint()
+	r.bad = r.bad || attempts > maxAttempts
+	t.MaxAttempts = int(attempts)
 	for n := r.uvarint(); n > 0 && !r.bad; n-- {
 		if t.Header == nil {
 			t.Header = map[string]string{}

@@ -1,0 +1,63 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/script"
+)
+
+// Pause stops all deliveries of the queue, in every process, until
+// [Queue.Resume]. What is in flight goes on, and tasks can be enqueued. The
+// pause is kept in Redis without a limit, and shown in [Stats]. To pause twice
+// changes nothing. It returns [relock.ErrUnconfirmed] without an answer: call
+// it again, or read the Stats. A request that arrives that late may also undo
+// a Resume in between.
+func (q *Queue) Pause(ctx context.Context) error { return q.pause(ctx, "pause", true, "") }
+
+// Resume ends [Queue.Pause]. Keys that are paused stay so. To resume a queue
+// that is not paused changes nothing. The errors are those of Pause.
+func (q *Queue) Resume(ctx context.Context) error { return q.pause(ctx, "resume", false, "") }
+
+// PauseKey stops the deliveries of the tasks with this key, as [Queue.Pause]
+// those of all. They are Behind in [Stats] once a receive has found them due,
+// and their number slows nothing down. "" is [relock.ErrInvalid].
+func (q *Queue) PauseKey(ctx context.Context, key string) error {
+	return q.pauseKey(ctx, "pause key", true, key)
+}
+
+// ResumeKey ends [Queue.PauseKey]. The tasks of the key go on in their order.
+func (q *Queue) ResumeKey(ctx context.Context, key string) error {
+	return q.pauseKey(ctx, "resume key", false, key)
+}
+
+func (q *Queue) pauseKey(ctx context.Context, op string, pause bool, key string) error {
+	if key == "" || len(key) > maxKey || strings.Contains(key, "\x00") {
+		return q.wrap(op, fmt.Errorf("%w: key: %.40q is not the key of a task", relock.ErrInvalid, key))
+	}
+	return q.pause(ctx, op, pause, key)
+}
+
+// pause pauses or resumes a key, or the queue if key is "".
+func (q *Queue) pause(ctx context.Context, op string, pause bool, key string) error {
+	flag := 0
+	if pause {
+		flag = 1
+	}
+	for {
+		if err := q.ready(ctx); err != nil {
+			return q.wrap(op, err)
+		}
+		o, d := q.run(ctx, script.TaskPause, flag, key)
+		code, err := driver.Int64(o.Reply, o.Err)
+		if o.Err = err; err != nil {
+			return q.wrap(op, unconfirmed(ctx, o, d))
+		}
+		if code != script.More {
+			return nil
+		}
+	}
+}
