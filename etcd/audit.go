@@ -23,7 +23,7 @@ func (s *session) audit(ctx context.Context) {
 	defer cancel()
 	resp, err := s.locker.client.TimeToLive(ctx, s.id, clientv3.WithAttachedKeys())
 	if err != nil {
-		s.locker.logger.Debug("relock: keys of the lease unknown", "reason", err.Error())
+		s.locker.logger.Debug("relock: keys of the lease unknown", "reason", s.locker.explain(err).Error())
 		return
 	}
 	for _, key := range resp.Keys {

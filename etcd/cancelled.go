@@ -18,22 +18,19 @@ const (
 	// gives up on unacknowledged data after about a quarter of an hour.
 	cancelStay = 20 * time.Minute
 
-	// maxCancelled is how many such keys a lease may have before new claims use
-	// another lease. Each renewal lists the keys of the lease, and the server
-	// may be overloaded. A full lease is revoked after its last hold and claim,
-	// which deletes the keys.
-	maxCancelled = 256
-
-	// forgetAtOnce is how many such keys one request deletes. A transaction of
-	// etcd has at most 128 operations.
+	// forgetAtOnce is how many such keys one request deletes. By default etcd
+	// allows 128 operations a transaction.
 	forgetAtOnce = 100
 )
 
+// noteCancelled registers such a key. A lease that they have filled takes no
+// more claims: the server may be overloaded, and each renewal lists all keys.
+// The lease is revoked after its last hold and claim, which deletes the keys.
 func (s *session) noteCancelled(key string) {
 	s.locker.mu.Lock()
 	defer s.locker.mu.Unlock()
 	s.cancelled = append(s.cancelled, cancelled{key, time.Now()})
-	if len(s.cancelled) >= maxCancelled {
+	if s.keysLocked() >= maxKeys {
 		s.closing = true
 		s.retireLocked()
 	}
@@ -49,20 +46,25 @@ func (s *session) forgetCancelled() {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.renewLimit())
 	defer cancel()
-	if _, err := s.locker.client.Do(ctx, clientv3.OpTxn(nil, deletes, nil)); err != nil {
-		s.locker.logger.Debug("relock: old keys not deleted", "reason", err.Error())
-		return
+	_, err := s.locker.client.Do(ctx, clientv3.OpTxn(nil, deletes, nil))
+	if err != nil {
+		s.locker.logger.Debug("relock: old keys not deleted", "keys", len(deletes), "reason", s.locker.explain(err).Error())
 	}
 	s.locker.mu.Lock()
 	defer s.locker.mu.Unlock()
-	s.cancelled = s.cancelled[len(deletes):]
+	switch {
+	case err == nil:
+		s.cancelled = s.cancelled[len(deletes):]
+	case isTooLarge(err):
+		s.locker.forgets = max(1, len(deletes)/2)
+	}
 }
 
 // stale returns the deletions of the oldest keys that have stayed long enough.
 func (s *session) stale() (deletes []clientv3.Op) {
 	s.locker.mu.Lock()
 	defer s.locker.mu.Unlock()
-	for _, c := range s.cancelled[:min(len(s.cancelled), forgetAtOnce)] {
+	for _, c := range s.cancelled[:min(len(s.cancelled), s.locker.forgets)] {
 		if time.Since(c.at) < cancelStay {
 			break
 		}

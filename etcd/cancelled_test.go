@@ -3,11 +3,18 @@ package etcdlock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/relock-go/relock/internal/test/ports"
 )
 
 // deletions is a server that counts what the transactions delete.
@@ -34,7 +41,7 @@ func TestForgetCancelledTakesOneRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{locker: l, ttl: time.Minute, ctx: context.Background()}
+	s := &session{locker: l, ttl: time.Minute, ctx: context.Background(), users: 1}
 	for n := range 250 {
 		s.noteCancelled(strconv.Itoa(n))
 		s.cancelled[n].at = time.Now().Add(-cancelStay)
@@ -58,5 +65,76 @@ func TestForgetCancelledTakesOneRequest(t *testing.T) {
 	}
 	if len(s.cancelled) != 1 || s.cancelled[0].key != "young" {
 		t.Errorf("%d keys are left", len(s.cancelled))
+	}
+}
+
+// A server may allow fewer operations a transaction than one request has. Then
+// requests get smaller until it accepts them.
+func TestForgetCancelledInSmallerRequestsOnServer(t *testing.T) {
+	client := strictServer(t, 12)
+	l, err := NewLocker(client, WithTTL(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	ctx := context.Background()
+	h, err := l.TryLock(ctx, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := h.(*level).grant.session
+	const all = 50
+	for n := range all {
+		key := l.cancelKey(strconv.Itoa(n))
+		if _, err := client.Put(ctx, key, "", clientv3.WithLease(s.id)); err != nil {
+			t.Fatal(err)
+		}
+		s.noteCancelled(key)
+		s.cancelled[n].at = time.Now().Add(-cancelStay)
+	}
+	const requests = 2 + 5 // of 50 and 25, which are refused; then of 12 four times, and of 2
+	for range requests {
+		s.forgetCancelled()
+	}
+	resp, err := client.Get(ctx, l.cancelKey(""), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil || resp.Count != 0 || len(s.cancelled) != 0 {
+		t.Errorf("%d keys are left, %d of them known: %v", resp.Count, len(s.cancelled), err)
+	}
+}
+
+// strictServer returns a client of a server that allows so many operations a
+// transaction.
+func strictServer(t *testing.T, ops int) *clientv3.Client {
+	t.Helper()
+	var addresses [2]string
+	for n := range addresses {
+		port, err := ports.Free()
+		if err != nil {
+			t.Fatal(err)
+		}
+		addresses[n] = "127.0.0.1:" + port
+	}
+	var p serverProcess
+	p.start(fmt.Sprintf(`{"Dir": %q, "Name": "m", "Client": %q, "Peer": %q, "Cluster": "m=http://%s", "MaxTxnOps": %d}`,
+		filepath.Join(t.TempDir(), "m"), addresses[0], addresses[1], addresses[1], ops))
+	t.Cleanup(p.stop)
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{p.address}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Only a refusal for the size makes requests smaller.
+func TestIsTooLarge(t *testing.T) {
+	for err, want := range map[error]bool{
+		rpctypes.ErrTooManyOps: true, rpctypes.ErrGRPCTooManyOps: true, rpctypes.ErrRequestTooLarge: true, rpctypes.ErrGRPCRequestTooLarge: true,
+		status.Error(codes.ResourceExhausted, "trying to send message larger than max (3 vs. 2)"): true,
+		rpctypes.ErrNoSpace: false, rpctypes.ErrGRPCRequestTooManyRequests: false, rpctypes.ErrNoLeader: false, context.DeadlineExceeded: false,
+	} {
+		if isTooLarge(err) != want {
+			t.Errorf("%v: %v", err, !want)
+		}
 	}
 }

@@ -30,21 +30,18 @@ type claim struct {
 	left          bool  // the caller has left, and the request under way cleans up
 }
 
-func newClaim(w *wait, s *session) (*claim, error) {
+// newClaim returns a claim that is one of the users of s.
+func newClaim(w *wait, s *session) *claim {
 	l := w.locker
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s.checkLocked() != nil {
-		return nil, errSession
-	}
-	s.users++
 	hold := l.nextHoldLocked()
 	c := &claim{wait: w, session: s, hold: hold, value: l.value(hold), key: l.folder(w.name)}
 	if l.config.fair {
 		c.slot = l.takeSlotLocked(w.name)
 		c.key = l.slotKey(c.slot)
 	}
-	return c, nil
+	return c
 }
 
 // request is a Txn that makes the key.
@@ -80,6 +77,7 @@ func (c *claim) ask(r request) (*clientv3.TxnResponse, error) {
 		resp, err := c.send(r)
 		switch {
 		case err == nil:
+			c.wait.noteAnswer()
 			return resp, nil
 		case err == errLeft: //nolint:errorlint // our own
 			return nil, err
@@ -87,9 +85,9 @@ func (c *claim) ask(r request) (*clientv3.TxnResponse, error) {
 			c.session.lose(errs.Vanished)
 			return nil, errSession
 		}
-		err = c.wait.locker.explain(c.wait.name, err)
+		err = c.wait.locker.explainOf(c.wait.name, err)
 		c.wait.note(err)
-		if !c.wait.block || !relock.IsRetryableErr(err) || !c.wait.pause() {
+		if !c.wait.block || !relock.IsRetryableErr(err) || !c.wait.pause(err) {
 			return nil, err
 		}
 		if c.session.check() != nil {
@@ -124,9 +122,7 @@ func (c *claim) send(r request) (*clientv3.TxnResponse, error) {
 	if !ok {
 		return nil, l.closed()
 	}
-	select {
-	case <-done:
-	case <-c.wait.ctx.Done():
+	if !c.wait.awaitAnswer(done) {
 		if state.CompareAndSwap(underWay, callerLeft) {
 			c.left = true
 			return nil, errLeft
@@ -184,6 +180,7 @@ func (c *claim) begin() (*level, error) {
 		origin: c.session, session: c.session, owner: w.owner, moving: newTurn(),
 	}
 	c.session.grants[g] = struct{}{}
+	l.held[g.name] = g
 	c.session.users-- // from now on the session counts it as a grant
 	if w.owner != nil {
 		w.owner.grant = g

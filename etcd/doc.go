@@ -1,7 +1,11 @@
 // Package etcdlock provides relock's locks on etcd: fair and unfair ones with
 // fencing tokens, behind the interface [relock.Locker].
 //
-//	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:2379"}})
+//	client, err := clientv3.New(clientv3.Config{
+//		Endpoints:            []string{"127.0.0.1:2379"},
+//		DialKeepAliveTime:    10 * time.Second,
+//		DialKeepAliveTimeout: 3 * time.Second,
+//	})
 //	...
 //	locker, err := etcdlock.NewLocker(client, etcdlock.WithFair())
 //	...
@@ -22,9 +26,9 @@
 //
 // # Validity
 //
-// All holds of a Locker stand under one lease, which it renews each third of
-// the TTL. A hold is valid until the time before the last renewal that was
-// answered, plus the TTL, less 1 % and 2 ms: etcd cannot give the lock away
+// The holds of a Locker share leases, up to 128 keys each, which it renews each
+// third of the TTL. A hold is valid until the time before the last renewal that
+// was answered, plus the TTL, less 1 % and 2 ms: etcd cannot give the lock away
 // before. A timer enforces that without asking anybody; [relock.Hold.Err] and
 // the hold's context report the end. Leases that end at the server, and keys
 // that somebody deletes, are found by the next renewal. A machine that was
@@ -43,12 +47,19 @@
 // A call whose context carries a live hold of the same Locker and name goes one
 // level deeper, as does one whose context names the owner of one
 // ([relock.ContextWithOwner]). Levels are counted in memory. Other calls are
-// strangers, also those of the same goroutine.
+// strangers, also those of the same goroutine. If one waits for a lock that its
+// Locker holds, its error names that hold, and after one TTL so does the log.
 //
 // # Failures
 //
 // Requests that are lost, late or doubled leave nothing behind: each claim is
 // named once, and one that is given up without an answer is kept out by a key
 // under the same lease, see docs/etcd.md. A blocking Lock retries temporary
-// errors; [relock.IsRetryableErr] reports which they are.
+// errors; [relock.IsRetryableErr] reports which they are. If no server can be
+// reached, the error has the reason of the connection. The log of [WithLogger]
+// has it after a second, then every 30 s, and a line once a server answers.
+//
+// Give the client a DialKeepAliveTime. A member that is silent without closing
+// its connections otherwise costs each request that the client sends to it a
+// third of the TTL, 3s at most.
 package etcdlock

@@ -1,6 +1,7 @@
 package etcdlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,12 +88,20 @@ func explain(err error) error {
 	return err
 }
 
-// explain is the function of that name, for a request for the keys of a lock.
-// etcd does not say which key the user may not use, so the error names all of
-// them.
-func (l *Locker) explain(name string, err error) error {
+// explain is the function of that name. If a request was not answered because
+// no server can be reached, it returns why.
+func (l *Locker) explain(err error) error {
+	if err = explain(err); err == errTimeout { //nolint:errorlint // our own
+		return cmp.Or(l.unreachable(), err)
+	}
+	return err
+}
+
+// explainOf is explain for a request for the keys of a lock. etcd does not say
+// which key the user may not use, so the error names all of them.
+func (l *Locker) explainOf(name string, err error) error {
 	if !errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied) {
-		return explain(err)
+		return l.explain(err)
 	}
 	return fmt.Errorf("%w: the user needs to read and write all keys that begin with %q or %q: %w",
 		relock.ErrDenied, l.folder(name), l.cancelKey(""), err)
@@ -154,6 +163,17 @@ func unanswered(err error) bool {
 // executed. Unlike an unanswered request, it may no longer be under way. etcd
 // reports that it has no space left even for the request that has filled it.
 func perhapsExecuted(err error) bool { return unanswered(err) || isNoSpace(err) }
+
+// isTooLarge reports whether the server or the client refused a request for its
+// size, or perhaps did.
+func isTooLarge(err error) bool {
+	known := rpctypes.Error(err)
+	if errors.Is(known, rpctypes.ErrTooManyOps) || errors.Is(known, rpctypes.ErrRequestTooLarge) {
+		return true
+	}
+	_, ok := said(err)
+	return !ok && status.Code(err) == codes.ResourceExhausted
+}
 
 func isNoSpace(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace) }
 

@@ -16,7 +16,11 @@ import (
 
 // exampleClient is one of a server that the examples share.
 func exampleClient() *clientv3.Client {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcdlock.ServerAddress()}})
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            []string{etcdlock.ServerAddress()},
+		DialKeepAliveTime:    10 * time.Second, // leave a member that is silent
+		DialKeepAliveTimeout: 3 * time.Second,
+	})
 	if err != nil {
 		panic(err)
 	}

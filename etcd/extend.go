@@ -96,7 +96,7 @@ func (g *grant) rewritten(err error) error {
 	case isNoLease(err):
 		return errSession
 	}
-	return g.locker.explain(g.name, err)
+	return g.locker.explainOf(g.name, err)
 }
 
 // resolved records which session has the key. The other one no longer has the
@@ -131,7 +131,7 @@ func (g *grant) resolve(ctx context.Context) error {
 	resp, err := l.client.Get(limited, g.key)
 	switch {
 	case err != nil:
-		return l.explain(g.name, err)
+		return l.explainOf(g.name, err)
 	case len(resp.Kvs) == 0 || resp.Kvs[0].CreateRevision != g.rev:
 		return g.rewritten(errGone)
 	}

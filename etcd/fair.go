@@ -208,10 +208,14 @@ func (c *claim) afterQueueing(err error) error {
 func (c *claim) poll(ctx context.Context, least int64) (older string, at int64, err error) {
 	for {
 		older, at, err = c.pollOnce(ctx, least)
+		if err == nil {
+			c.wait.noteAnswer()
+		}
 		if err == nil || ctx.Err() != nil || errors.Is(err, ErrPlaceLost) || !relock.IsRetryableErr(err) {
 			return older, at, err
 		}
 		c.wait.note(err)
+		c.wait.noteFailure(err)
 		if !sleep(ctx, c.wait.pauses.next()) {
 			return "", 0, errLeft
 		}
@@ -228,7 +232,7 @@ func (c *claim) pollOnce(ctx context.Context, least int64) (older string, at int
 		clientv3.OpGet(l.folder(c.wait.name), before...),
 	).Commit()
 	if err != nil {
-		return "", 0, l.explain(c.wait.name, err)
+		return "", 0, l.explainOf(c.wait.name, err)
 	}
 	at = resp.Header.Revision
 	if at < least {

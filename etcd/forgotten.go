@@ -10,7 +10,7 @@ const oldAfter = 100
 func (s *session) reportOld() {
 	for _, g := range s.old() {
 		s.locker.logger.Warn("relock: lock held for very long, an Unlock may be missing",
-			"key", g.name, "held", time.Since(g.began).Round(time.Second))
+			"key", g.name, "kind", kind, "held", time.Since(g.began).Round(time.Second))
 	}
 }
 

@@ -33,6 +33,7 @@ type grant struct {
 	also    *session // may have the key instead, if a move was not answered; else nil
 	over    error    // why it ended; nil while it is live
 	old     bool     // it is held for very long, which was logged
+	awaited bool     // a call of its Locker waits for it, which was logged
 	levels  holds.Levels[*level]
 }
 
@@ -53,7 +54,7 @@ var _ relock.Hold = (*level)(nil)
 
 // pushLocked adds a level.
 func (g *grant) pushLocked(ctx context.Context) *level {
-	h := &level{grant: g, values: ctx, report: holds.NewReport(ctx, g.locker.holdDone(), g.name, kind)}
+	h := &level{grant: g, values: ctx, report: holds.NewReport(ctx, g.locker.holdDone(), nil, g.name, kind, time.Now())}
 	g.levels.Push(h)
 	return h
 }
@@ -81,6 +82,9 @@ func (g *grant) endLocked(why error) {
 		h.endLocked(why)
 	}
 	g.levels.Live = 0
+	if g.locker.held[g.name] == g {
+		delete(g.locker.held, g.name)
+	}
 	for _, s := range g.sessionsLocked() {
 		delete(s.grants, g)
 		if why != relock.ErrNotHeld { //nolint:errorlint // our own; Unlock sends the release first
@@ -108,7 +112,7 @@ func (g *grant) lose(why error) {
 	g.endLocked(why)
 	r := g.removalLocked()
 	l.mu.Unlock()
-	l.logger.Warn("relock: lock lost", "key", g.name, "reason", why.Error())
+	l.logger.Warn("relock: lock lost", "key", g.name, "kind", kind, "reason", why.Error())
 	l.clean(r)
 }
 
@@ -118,7 +122,7 @@ func (h *level) endLocked(why error) {
 	if h.ends.Err() != nil {
 		return
 	}
-	h.report.Ended()
+	h.report.Ended(time.Now())
 	h.ends.End(why)
 	if why != relock.ErrNotHeld && h.report.Set("hold", why) { //nolint:errorlint // our own reason
 		h.grant.locker.tasks.Start(h.report.Notify) // Close waits for it
@@ -178,7 +182,7 @@ func (h *level) Unlock(ctx context.Context) error {
 	if ctx == nil {
 		ctx = context.Background() // the hold must end, whatever else is wrong
 	}
-	h.report.Ended()
+	h.report.Ended(time.Now())
 	last, err := h.leave()
 	if err != nil {
 		return wrap("unlock", h.grant.name, err) // it had already ended

@@ -14,48 +14,53 @@ import (
 
 // opening is a lease that is being granted, for all calls that wait for it.
 type opening struct {
-	done    chan struct{}
-	session *session
-	err     error
+	done chan struct{}
+	err  error
 }
 
-// join returns the session for a claim, and opens one if there is none.
-func (l *Locker) join(ctx context.Context) (*session, error) {
+// join makes a claim one of the users of a session. It opens a session if none
+// has room.
+func (w *wait) join() (*session, error) {
+	for {
+		s, o := w.locker.enter()
+		switch {
+		case s != nil:
+			return s, nil
+		case o == nil:
+			return nil, w.locker.closed()
+		case !w.awaitAnswer(o.done): // Close ends the opening
+			return nil, errLeft
+		case o.err != nil:
+			return nil, o.err
+		}
+	}
+}
+
+// enter makes a claim one of the users of a session with room. If there is
+// none, it returns the opening of the next one. It returns neither if the
+// Locker is closed.
+func (l *Locker) enter() (*session, *opening) {
 	l.mu.Lock()
-	if s := l.session; s != nil && s.checkLocked() == nil {
-		l.mu.Unlock()
+	defer l.mu.Unlock()
+	if s := l.roomyLocked(); s != nil {
+		s.users++
 		return s, nil
 	}
-	o := l.opening
-	if o == nil {
-		o = &opening{done: make(chan struct{})}
-		if !l.tasks.Start(func() { l.openFor(o) }) {
-			l.mu.Unlock()
-			return nil, l.closed()
+	if l.opening == nil {
+		o := &opening{done: make(chan struct{})}
+		if l.tasks.Start(func() { l.openFor(o) }) {
+			l.opening = o
 		}
-		l.opening = o
 	}
-	l.mu.Unlock()
-	select {
-	case <-o.done:
-		return o.session, o.err
-	case <-ctx.Done():
-		return nil, errLeft
-	case <-l.life.Done():
-		return nil, l.closed()
-	}
+	return nil, l.opening
 }
 
 // openFor grants the lease that the calls wait for. It renews the lease until
 // the session ends.
 func (l *Locker) openFor(o *opening) {
 	s, err := l.grantLease(l.life, l.config.ttl, false)
-	o.session, o.err = s, err
 	l.mu.Lock()
-	l.opening = nil
-	if s != nil && s.over == nil {
-		l.session = s
-	}
+	l.opening, o.err = nil, err
 	l.mu.Unlock()
 	close(o.done)
 	if s != nil {
@@ -75,7 +80,7 @@ func (l *Locker) grantLease(ctx context.Context, ttl time.Duration, private bool
 	case err != nil && l.life.Err() != nil:
 		return nil, l.closed()
 	case err != nil:
-		return nil, explain(err) // if a lease was granted, it has no keys and expires
+		return nil, l.explain(err) // if a lease was granted, it has no keys and expires
 	}
 	s, err := l.adopt(resp.ID, sent, time.Duration(resp.TTL)*time.Second, private)
 	if err != nil {
@@ -90,7 +95,7 @@ func (l *Locker) sendBack(id clientv3.LeaseID) {
 	ctx, cancel := context.WithTimeout(context.Background(), min(revokeLimit, l.limit()))
 	defer cancel()
 	if _, err := l.client.Revoke(ctx, id); err != nil {
-		l.logger.Debug("relock: lease not revoked", "reason", err.Error())
+		l.logger.Debug("relock: lease not revoked", "reason", l.explain(err).Error())
 	}
 }
 
@@ -108,6 +113,7 @@ func (s *session) keep() {
 		s.audit(s.ctx)
 		s.reportOld()
 		s.forgetCancelled()
+		s.endIfSpare()
 		pause = max(0, s.period-time.Since(sent))
 	}
 }
@@ -156,7 +162,9 @@ func (s *session) renewOnce(ctx context.Context, sent time.Time) error {
 		s.lose(errs.Vanished)
 		return s.check()
 	}
-	return explain(err)
+	err = s.locker.explain(err)
+	s.noteFailure(err)
+	return err
 }
 
 // revokeLimit is how long Close waits for the server.
@@ -176,7 +184,7 @@ func (l *Locker) revoke(s *session) {
 			l.mu.Unlock()
 			return
 		}
-		l.logger.Debug("relock: lease not revoked", "reason", err.Error())
+		l.logger.Debug("relock: lease not revoked", "reason", l.explain(err).Error())
 	}
 }
 
@@ -215,7 +223,7 @@ func (s *session) revokeIn(ctx context.Context, try time.Duration) error {
 		if err == nil || isNoLease(err) {
 			return nil
 		}
-		if err = explain(err); !relock.IsRetryableErr(err) || !sleep(ctx, p.next()) {
+		if err = s.locker.explain(err); !relock.IsRetryableErr(err) || !sleep(ctx, p.next()) {
 			return err
 		}
 	}

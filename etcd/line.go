@@ -26,7 +26,7 @@ type entry struct {
 // enter waits for the turn. Calls get it in their order.
 func (w *wait) enter() (*entry, error) {
 	e := &entry{locker: w.locker, name: w.name, line: w.locker.lineOf(w.name)}
-	if e.line.turn.take(w.ctx, w.locker.life) {
+	if w.take(e.line.turn) {
 		return e, nil
 	}
 	w.note(relock.ErrLockAcquiredByOthers)

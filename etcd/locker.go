@@ -7,19 +7,21 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/outage"
 	"github.com/relock-go/relock/internal/suspend"
 	"github.com/relock-go/relock/internal/tasks"
 )
 
-// Locker gives locks in etcd by name. It has one lease, granted with its first
-// lock and kept alive until [Locker.Close], under which any number of holds
-// stand. It can be used from any goroutine.
+// Locker provides locks in etcd by name. Its holds share leases, up to 128 keys
+// each. The first lease is granted with the first lock. The Locker renews them
+// until [Locker.Close]. It can be used from any goroutine.
 type Locker struct {
 	client  *server
 	config  config
@@ -32,6 +34,8 @@ type Locker struct {
 	old     sync.Once // logs that a server is too old
 	closing sync.Once
 	crowded *crowded // which locks others want
+	outages *outage.Log
+	waiting atomic.Int64 // blocking calls under way
 
 	// mu guards the fields below, and the guarded fields of the Locker's
 	// sessions, grants and levels. It is never held while a request is sent.
@@ -39,13 +43,15 @@ type Locker struct {
 	suspension   *suspend.Watch
 	suspendTimer *time.Timer           // checks for a suspend; nil while there are no leases
 	count        uint64                // of claims so far; each is named by it
-	session      *session              // for new claims; nil if there is none
+	session      *session              // of the last claim; nil before the first
 	leases       map[*session]struct{} // those that were not revoked yet
 	opening      *opening              // of the next session; nil if none is under way
 	owners       map[ownerKey]*owner
+	held         map[string]*grant // the newest of each lock, until it ends
 	lines        map[string]*line
 	slots        map[string]*numbers // of fair claims, by the name of the lock
 	series       uint64              // of the keys of fair claims
+	forgets      int                 // how many old keys one request deletes
 
 	stream  *stream // nil if there is none
 	streams int     // number opened so far
@@ -70,7 +76,12 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	if err := c.err(); err != nil {
 		return nil, wrap("new locker", "", err)
 	}
-	l := &Locker{client: &server{client}, config: c, id: newID(), process: process(), logger: c.logger, leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, lines: map[string]*line{}, slots: map[string]*numbers{}, crowded: newCrowded()}
+	l := &Locker{
+		client: &server{client}, config: c, id: newID(), process: process(), logger: c.logger, crowded: newCrowded(), forgets: forgetAtOnce,
+		leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, held: map[string]*grant{},
+		lines: map[string]*line{}, slots: map[string]*numbers{},
+	}
+	l.outages = outage.New(l.logger, func(f func()) { l.tasks.Start(f) })
 	l.suspension = suspend.NewWatch(suspend.WithSleep, suspend.Split)
 	l.life, l.end = context.WithCancelCause(context.Background())
 	l.followClient()
@@ -104,11 +115,11 @@ func (l *Locker) hold(ctx context.Context, key string, block bool) (relock.Hold,
 	return h, nil
 }
 
-// Close ends waits and holds with [relock.ErrClosed], and revokes the lease,
-// and with it all locks. It waits for the server at most a second; when that
+// Close ends waits and holds with [relock.ErrClosed], and revokes the leases,
+// and with them all locks. It waits for the server at most a second; when that
 // does not answer, the error matches [relock.ErrUnconfirmed], and the locks are
-// free when the lease has ended. A second Close does nothing, but waits for the
-// first. A client that is closed closes its Lockers, but releases nothing:
+// free when the leases have ended. A second Close does nothing, but waits for
+// the first. A client that is closed closes its Lockers, but releases nothing:
 // close them first. A hook of an observer, or a log handler, must not call it:
 // Close waits for those too.
 func (l *Locker) Close() error {
@@ -133,6 +144,10 @@ func (l *Locker) close() error {
 	return l.revokeAll(leases)
 }
 
+// Logger returns the logger of [WithLogger]. A [relock.Leader] logs there why
+// its campaigns fail.
+func (l *Locker) Logger() *slog.Logger { return l.logger }
+
 // String names it.
 func (l *Locker) String() string { return "locker of etcd" }
 
@@ -155,7 +170,8 @@ func (l *Locker) ready(ctx context.Context, key string) error {
 	return nil
 }
 
-// limit returns how long one request may take.
+// limit returns how long one request may take. The next one may go to another
+// member.
 func (l *Locker) limit() time.Duration { return min(maxLimit, l.config.ttl/3) }
 
 // detached returns a context with the values of ctx. It is cancelled when the

@@ -11,7 +11,7 @@ import (
 
 // All Lockers are closed when the tests have run, and have left no goroutine.
 func TestMain(m *testing.M) {
-	examples.skipWhereDownloaded()
+	skipWhereDownloaded()
 	code := m.Run()
 	examples.stop()
 	left := leaked()

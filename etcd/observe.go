@@ -15,7 +15,7 @@ const kind = "etcd"
 // observed is acquire with reports to the observer. Its errors are wrapped.
 func (l *Locker) observed(ctx context.Context, key string, block bool) (*level, error) {
 	if l == nil || l.config.observer == nil {
-		h, err := l.acquire(ctx, key, block)
+		h, _, err := l.acquire(ctx, key, block)
 		return h, wrap("lock", key, err)
 	}
 	o, seen := l.config.observer, ctx
@@ -27,10 +27,10 @@ func (l *Locker) observed(ctx context.Context, key string, block bool) (*level, 
 		o.LockStart(seen, start)
 	}
 	began := time.Now()
-	h, err := l.acquire(ctx, key, block)
+	h, waited, err := l.acquire(ctx, key, block)
 	err = wrap("lock", key, err)
 	if o.LockDone != nil {
-		o.LockDone(seen, relock.LockDone{LockStart: start, Start: began, End: time.Now(), Err: err})
+		o.LockDone(seen, relock.LockDone{LockStart: start, Start: began, End: time.Now(), Err: err, Waited: waited})
 	}
 	if err == nil {
 		h.report.Announce()

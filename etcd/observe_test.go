@@ -14,7 +14,7 @@ func TestHoldThatIsLostOnTheWayBack(t *testing.T) {
 	var ends []relock.HoldDone
 	note := func(_ context.Context, e relock.HoldDone) { ends = append(ends, e) }
 	b := newBed(t, time.Hour, WithObserver(relock.Observer{HoldDone: note}))
-	h, err := b.acquire(context.Background(), "key", true)
+	h, _, err := b.acquire(context.Background(), "key", true)
 	if err != nil {
 		t.Fatal(err)
 	}

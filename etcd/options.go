@@ -84,13 +84,16 @@ func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } 
 // and no beginning of another prefix that is in use. The default is "relock/".
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
-// WithLogger sets where events of the background go: lost leases, releases that
-// are not confirmed, servers that are too old. By default they go nowhere.
+// WithLogger sets where events of the background go: lost leases, waits without
+// a server, waits for a lock that the Locker itself holds, releases that are
+// not confirmed, campaigns of a [relock.Leader] that fail, servers that are too
+// old. By default they go nowhere.
 func WithLogger(logger *slog.Logger) Option { return func(c *config) { c.logger = logger } }
 
 // WithObserver notifies o of what the locks of the Locker do, as "etcd". Given
 // more than once, all are notified. RenewDone has no key: one renewal is for
-// all locks. By default nobody is notified, and nothing is counted.
+// all locks under a lease. By default nobody is notified, and nothing is
+// counted.
 func WithObserver(o relock.Observer) Option {
 	return func(c *config) {
 		all := o

@@ -84,7 +84,7 @@ func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, er
 	if isNoSpace(err) && r.cancel != "" {
 		r.deleteAlone(limited)
 	}
-	return false, l.explain(r.name, err)
+	return false, l.explainOf(r.name, err)
 }
 
 // deleteAlone frees the lock while etcd has no space for the cancel key. That
@@ -163,13 +163,15 @@ func (r *removal) release(ctx context.Context) error {
 
 // verdict returns what an answer means for Unlock. A copy may find nothing
 // because an earlier, unanswered copy did the work. That is success, unless the
-// validity has ended since.
+// validity has ended since: then nobody knows.
 func (r *removal) verdict(found bool) error {
 	switch {
 	case found, r.unanswered && !r.isMoot():
 		return nil
 	case r.locker.life.Err() != nil:
 		return r.locker.closed()
+	case r.unanswered:
+		return errs.Both(errs.ErrUnconfirmed, errs.ErrAnswerLost)
 	}
 	return errs.Gone(errs.Vanished)
 }
@@ -187,6 +189,6 @@ func (r *removal) giveUp(err error) error {
 		// removal above still deletes the key.
 		return err
 	}
-	l.logger.Warn("relock: release not confirmed", "key", r.name, "reason", err.Error())
+	l.logger.Warn("relock: release not confirmed", "key", r.name, "kind", kind, "reason", err.Error())
 	return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, err)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/holds"
 )
 
 // session is one lease in etcd, with the validity of all holds under it.
@@ -31,9 +32,10 @@ type session struct {
 	// Guarded by Locker.mu.
 	until     time.Time
 	renewed   time.Time // when the last renewal that was answered was sent
+	failed    error     // why the last renewal failed; nil if it did not
 	over      error     // why it ended; nil while it is live
 	timer     *time.Timer
-	closing   bool // takes no more claims: it was made for one hold, or is worn out
+	closing   bool // takes no more claims: it was made for one hold, is worn out or spare
 	users     int  // claims neither granted nor abandoned yet, and removals of keys
 	grants    map[*grant]struct{}
 	cancelled []cancelled
@@ -88,7 +90,7 @@ func (s *session) checkLocked() error {
 		s.locker.checkSuspendLocked()
 	}
 	if s.over == nil && time.Until(s.until) <= 0 {
-		s.loseLocked(errs.NotRenewed(s.renewed))
+		s.loseLocked(errs.NotRenewed(s.renewed, s.failed))
 	}
 	return s.over
 }
@@ -102,12 +104,23 @@ func (s *session) extendValidity(sent time.Time, ttl time.Duration) error {
 	if err := s.checkLocked(); err != nil {
 		return err
 	}
-	s.renewed = sent
+	s.renewed, s.failed = sent, nil
 	if until := sent.Add(ttl - drift(ttl)); until.After(s.until) {
 		s.until = until
 		s.timer.Reset(time.Until(until))
 	}
 	return nil
+}
+
+// noteFailure notes why a renewal has failed, for the loss that may follow. The
+// end of the session and that of the client end renewals too, and are no such
+// reason.
+func (s *session) noteFailure(why error) {
+	s.locker.mu.Lock()
+	defer s.locker.mu.Unlock()
+	if s.over == nil && !errors.Is(why, relock.ErrClosed) {
+		s.failed = why
+	}
 }
 
 // lose ends the session and all holds under it.
@@ -121,14 +134,18 @@ func (s *session) loseLocked(why error) {
 	if s.over != nil {
 		return
 	}
-	holds := len(s.grants)
+	keys := make([]string, 0, len(s.grants))
+	for g := range s.grants {
+		keys = append(keys, g.name)
+	}
 	s.overLocked(why)
 	astray := s.endGrantsLocked(why)
 	if errors.Is(why, relock.ErrClosed) {
 		return // Close revokes it
 	}
 	s.locker.tasks.Start(func() {
-		s.locker.logger.Warn("relock: lease lost", "holds", holds, "reason", why.Error())
+		attributes := []any{"kind", kind, "holds", len(keys), "keys", holds.Named(keys), "reason", why.Error()}
+		s.locker.logger.Warn("relock: lease lost", attributes...)
 		for _, r := range astray {
 			s.locker.clean(r)
 		}
@@ -150,22 +167,16 @@ func (s *session) endGrantsLocked(why error) (astray []*removal) {
 	return astray
 }
 
-// overLocked marks the session as ended, so that no new claim uses it.
+// overLocked marks the session as ended.
 func (s *session) overLocked(why error) {
 	s.over = why
 	s.timer.Stop()
-	if s.locker.session == s {
-		s.locker.session = nil
-	}
 	s.end(why)
 }
 
 // retireLocked ends a session that takes no more claims, once it has no grants
 // and no other users.
 func (s *session) retireLocked() {
-	if s.closing && s.locker.session == s {
-		s.locker.session = nil
-	}
 	if !s.closing || s.over != nil || len(s.grants) > 0 || s.users > 0 {
 		return
 	}

@@ -1,12 +1,15 @@
 package etcdlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/outage"
 )
 
 // wait is one call that acquires a lock.
@@ -19,25 +22,33 @@ type wait struct {
 	line   *line  // where it waits; nil if it is fair or does not wait
 	last   error  // the last reason seen
 	pauses pauses // after errors of the server
+	waited bool   // the call has paused, or has waited for a change of the key
+	outage outage.Call
+	since  time.Time   // when the call began
+	hint   *time.Timer // see setHint; nil until the call waits
 }
 
-func (l *Locker) acquire(ctx context.Context, name string, block bool) (*level, error) {
+func (l *Locker) acquire(ctx context.Context, name string, block bool) (h *level, waited bool, err error) {
 	if err := l.ready(ctx, name); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if h, ok, err := l.reenter(ctx, name); ok {
-		return h, err
+		return h, false, err
 	}
 	o, err := l.ownerOf(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	w := &wait{locker: l, name: name, ctx: ctx, block: block, owner: o}
+	w := &wait{locker: l, name: name, ctx: ctx, block: block, owner: o, since: time.Now()}
+	w.begin()
+	defer w.end()
 	if o == nil {
-		return w.compete()
+		h, err = w.compete()
+		return h, w.waited, w.explainOwn(err)
 	}
 	defer l.exit(o)
-	return w.asOwner()
+	h, err = w.asOwner()
+	return h, w.waited, w.explainOwn(err)
 }
 
 // asOwner adds a level if the owner has the lock. The calls of an owner acquire
@@ -45,7 +56,7 @@ func (l *Locker) acquire(ctx context.Context, name string, block bool) (*level, 
 func (w *wait) asOwner() (*level, error) {
 	l, o := w.locker, w.owner
 	switch {
-	case !w.block && !o.turn.try(), w.block && !o.turn.take(w.ctx, l.life):
+	case !w.block && !o.turn.try(), w.block && !w.take(o.turn):
 		w.note(relock.ErrLockAcquiredByOthers)
 		return nil, w.reason()
 	}
@@ -54,6 +65,16 @@ func (w *wait) asOwner() (*level, error) {
 		return h, err
 	}
 	return w.compete()
+}
+
+// take reports whether w got the turn. It notes that w has waited for it.
+func (w *wait) take(t turn) bool {
+	if t.try() {
+		return true
+	}
+	w.setHint()
+	w.endOutage() // the call that has the turn is the one that asks
+	return t.take(w.ctx, w.locker.life)
 }
 
 func (w *wait) compete() (*level, error) {
@@ -82,7 +103,7 @@ func (w *wait) attempts(attempt func(*claim) (*level, error)) (*level, error) {
 		w.note(err)
 		switch {
 		case errors.Is(err, errSession) && !again: // immediately, under the next lease
-		case !w.block, errors.Is(err, ErrPlaceLost), !relock.IsRetryableErr(err), !w.pause():
+		case !w.block, errors.Is(err, ErrPlaceLost), !relock.IsRetryableErr(err), !w.pause(err):
 			return nil, w.reason()
 		}
 		if w.ctx.Err() != nil || w.locker.life.Err() != nil {
@@ -112,16 +133,12 @@ func (w *wait) claim() (*claim, error) {
 			return nil, err
 		}
 	}
-	s, err := w.locker.join(w.ctx)
+	s, err := w.join()
 	if err != nil {
 		e.leave()
 		return nil, err
 	}
-	c, err := newClaim(w, s)
-	if err != nil {
-		e.leave()
-		return nil, err
-	}
+	c := newClaim(w, s)
 	c.entry = e
 	return c, nil
 }
@@ -131,7 +148,9 @@ func (w *wait) claim() (*claim, error) {
 var errSession = fmt.Errorf("lease has ended: %w", errTimeout)
 
 // pause waits after an error. It reports whether the call goes on.
-func (w *wait) pause() bool {
+func (w *wait) pause(why error) bool {
+	w.setHint()
+	w.noteFailure(why)
 	ctx, leave := both(w.ctx, w.locker.life)
 	defer leave()
 	return sleep(ctx, w.pauses.next())
@@ -154,7 +173,7 @@ func (w *wait) reason() error {
 	case w.locker.life.Err() != nil:
 		return w.locker.closed()
 	case w.ctx.Err() != nil:
-		return errs.EndOf(w.ctx, w.last)
+		return errs.EndOf(w.ctx, cmp.Or(w.locker.unreachable(), w.last))
 	case w.last == nil:
 		return errTimeout
 	case !w.block && w.last == relock.ErrLockAcquiredByOthers: //nolint:errorlint // our own reason

@@ -109,6 +109,7 @@ func noticeOf(r clientv3.WatchResponse, ok bool) notice {
 // silent for long, it closes the watches and returns 0. The wait must then
 // check without a notice.
 func (w *wait) await(ctx context.Context, ws *watches, at int64) (rev int64, err error) {
+	w.setHint()
 	limited, cancel := context.WithTimeout(ctx, w.locker.recheck())
 	defer cancel()
 	for {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 func TestMistakesOfNewLocker(t *testing.T) {

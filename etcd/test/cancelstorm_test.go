@@ -14,7 +14,7 @@ import (
 
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // During a storm of calls that are cancelled soon, some calls get a fair lock

@@ -11,7 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	children "github.com/relock-go/relock/internal/faults"
+	children "github.com/relock-go/relock/internal/test/faults"
 
 	etcdlock "github.com/relock-go/relock/etcd"
 )

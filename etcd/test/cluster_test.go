@@ -15,7 +15,7 @@ import (
 
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // A change of the leader costs neither holds nor waits.

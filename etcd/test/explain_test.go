@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +14,7 @@ import (
 
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // logged is a log that tests read while others write.
@@ -32,6 +33,24 @@ func (l *logged) contains(text string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Contains(l.text.String(), text)
+}
+
+// lines returns how many lines contain all of the texts.
+func (l *logged) lines(texts ...string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func (l *logged) option() etcdlock.Option {
@@ -84,7 +103,10 @@ func TestLossSaysWhich(t *testing.T) {
 			require.NoError(t, err)
 		}, `the server no longer has it`},
 		"lease revoked": {func(t *testing.T, c *cluster, _ relock.Hold) { revokeAll(t, c.client(t)) }, `the server no longer has it`},
-		"not renewed":   {func(_ *testing.T, c *cluster, _ relock.Hold) { c.crash(0) }, `not renewed since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d)`},
+		"not renewed": {
+			func(_ *testing.T, c *cluster, _ relock.Hold) { c.crash(0) },
+			`not renewed since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d): .*connect.*`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,6 +121,24 @@ func TestLossSaysWhich(t *testing.T) {
 			require.Zero(t, hold.Remaining())
 		})
 	}
+}
+
+// A lease that is lost is one line, with the locks that were under it.
+func TestLostLeaseIsOneLine(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	var log logged
+	l := newLocker(t, c.client(t), log.option())
+	hold := lock(t, l, "a lock")
+	lockMany(t, l, 11)
+	revokeAll(t, c.client(t))
+	foundLost(t, hold, lease)
+	soon(t, "logged", func() bool { return log.contains("lost") })
+	require.Equal(t, 1, log.lines(
+		`level=WARN msg="relock: lease lost" kind=etcd holds=12 keys="[`,
+		` and 2 more]" reason="lock lost (the server no longer has it)"`,
+	), log.String())
+	require.Equal(t, 1, log.lines("level=WARN"), log.String())
 }
 
 // A client that is closed leaves the locks of its Locker for their lease. The

@@ -12,7 +12,7 @@ import (
 
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // lostAnswers are faults of a request that takes a lock, by what happens to it.
@@ -188,6 +188,30 @@ func TestUnlockWithLostAnswers(t *testing.T) {
 				noKeys(t, c.client(t), "key")
 			})
 		}
+	})
+}
+
+// An Unlock that was executed, whose answer was lost, and whose lease has ended
+// since, is neither a loss nor confirmed.
+func TestUnlockWithoutAnswerAtTheEnd(t *testing.T) {
+	t.Parallel()
+	inModesTogether(t, func(t *testing.T, c *cluster, opts ...etcdlock.Option) {
+		f := newFaults()
+		l := newLocker(t, c.faulty(t, f), append(opts, etcdlock.WithTTL(9*time.Second))...)
+		hold := lock(t, l, "key")
+		lease := clientv3.LeaseID(onlyKey(t, c.client(t)).Lease)
+		other := lock(t, l, "other")
+		f.on("Txn", 1, dropAnswer)
+		late := f.on("Txn", 0, answerLate)
+		result := testkit.Async(t, func() error { return hold.Unlock(context.Background()) })
+		noKeys(t, c.client(t), "key")
+		_, err := c.client(t).Revoke(limited(t), lease)
+		require.NoError(t, err)
+		require.ErrorIs(t, testkit.EndedWithin(t, other.Context(), testkit.Patience), relock.ErrLockLost)
+		f.letGo(late)
+		err = testkit.ResultWithin(t, result, testkit.Patience)
+		require.ErrorIs(t, err, relock.ErrUnconfirmed)
+		require.NotErrorIs(t, err, relock.ErrLockLost)
 	})
 }
 

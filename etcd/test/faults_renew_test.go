@@ -11,7 +11,7 @@ import (
 
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // The session ends while an Extend uses the stream of its renewals, under the

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	etcdlock "github.com/relock-go/relock/etcd"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // etcd serves a watch that begins in the past after up to 100 ms. A hold that

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/etcd/test/internal/member"
-	children "github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/redistest"
+	children "github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) {
-	children.RunChild(map[string]children.Role{"hold": holdRole, "workers": workersRole})
+	children.RunChild(map[string]children.Role{"hold": holdRole, "workers": workersRole, "campaign": campaignRole})
 	overlap()
 	code := m.Run()
 	member.Clean()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // diary is an observer that records its events. A call is identified by the
@@ -138,6 +138,9 @@ func TestObserverOfCalls(t *testing.T) {
 		require.Equal(t, relock.LockStart{Key: "key", Kind: "etcd"}, d.done["inner"].LockStart)
 		require.Equal(t, relock.LockStart{Key: "key", Kind: "etcd", Block: true}, d.done["outer"].LockStart)
 		inOrder(t, before, d.done["outer"].Start, d.end(t, "outer").Start, locked, unlocking, d.end(t, "outer").End, unlocked)
+		for _, name := range []string{"outer", "inner", "refused", "bad"} {
+			require.False(t, d.done[name].Waited, name)
+		}
 		end := d.end(t, "inner")
 		require.Equal(t, relock.HoldDone{Key: "key", Kind: "etcd", Start: end.Start, End: end.End}, end)
 	})

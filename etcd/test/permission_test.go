@@ -11,7 +11,7 @@ import (
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
 	"github.com/relock-go/relock/etcd/test/internal/member"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // enableAuth makes users: root, "locker" who may use the default prefix, and

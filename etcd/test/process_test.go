@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	etcdlock "github.com/relock-go/relock/etcd"
-	children "github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/testkit"
+	children "github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 func modeOf(opts []etcdlock.Option) string {

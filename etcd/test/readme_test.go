@@ -5,14 +5,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/snippets"
+	"github.com/relock-go/relock/internal/test/snippets"
 )
 
 // The code of etcd/README.md compiles.
 func TestReadmeCode(t *testing.T) {
 	t.Parallel()
 	check := snippets.NewChecker(t, []string{
-		"context", "go.etcd.io/etcd/client/v3", "github.com/relock-go/relock", "github.com/relock-go/relock/etcd",
+		"context", "time", "go.etcd.io/etcd/client/v3", "github.com/relock-go/relock", "github.com/relock-go/relock/etcd",
 	}, `
 	var (
 		ctx context.Context

@@ -17,8 +17,8 @@ import (
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
 	"github.com/relock-go/relock/etcd/test/internal/member"
-	"github.com/relock-go/relock/internal/ports"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/ports"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // cluster is etcd, each member in a separate process. Its clocks tick ten times

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	etcdlock "github.com/relock-go/relock/etcd"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // A waiter does not depend on its watch only, whose connection may be dead

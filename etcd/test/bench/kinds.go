@@ -7,6 +7,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+	recipe "go.etcd.io/etcd/client/v3/experimental/recipes"
 
 	etcdlock "github.com/relock-go/relock/etcd"
 )
@@ -22,17 +23,20 @@ const (
 	putsName  = "two Puts"
 )
 
-// kinds are what is compared.
+// kinds are what is compared. Those with pairsOnly exclude nobody, or not all.
 var kinds = []struct {
-	name string
-	make func(*clientv3.Client) (locker, error)
+	name      string
+	make      func(*clientv3.Client) (locker, error)
+	pairsOnly bool
 }{
-	{"etcdlock", func(c *clientv3.Client) (locker, error) { return newOurs(c, etcdlock.WithPrefix("ours/")) }},
+	{"etcdlock", func(c *clientv3.Client) (locker, error) { return newOurs(c, etcdlock.WithPrefix("ours/")) }, false},
 	{"etcdlock fair", func(c *clientv3.Client) (locker, error) {
 		return newOurs(c, etcdlock.WithPrefix("fair/"), etcdlock.WithFair())
-	}},
-	{mutexName, newTheirs},
-	{putsName, func(c *clientv3.Client) (locker, error) { return puts{c}, nil }},
+	}, false},
+	{mutexName, newTheirs(mutexOf), false},
+	{"recipe.RWMutex (reading)", newTheirs(readMutexOf), true},
+	{"recipe.RWMutex (writing)", newTheirs(writeMutexOf), true},
+	{putsName, func(c *clientv3.Client) (locker, error) { return puts{c}, nil }, true},
 }
 
 type ours struct{ locker *etcdlock.Locker }
@@ -52,16 +56,38 @@ func (l ours) lock(ctx context.Context, key string) (func(context.Context) error
 
 func (l ours) close() { _ = l.locker.Close() }
 
-// theirs is package concurrency as its documentation shows it. Goroutines that
-// use one session share its locks, so each goroutine has its own session.
+// theirs is package concurrency or recipe as its documentation shows it.
+// Goroutines that use one session share its locks, so each goroutine has its
+// own session.
 type theirs struct {
 	client   *clientv3.Client
+	take     take
 	sessions chan *concurrency.Session
 	made     atomic.Int64
 }
 
-func newTheirs(c *clientv3.Client) (locker, error) {
-	return &theirs{client: c, sessions: make(chan *concurrency.Session, 1000)}, nil
+// take acquires a lock of a session, and returns how it is released.
+type take func(ctx context.Context, s *concurrency.Session, key string) (release func(context.Context) error, err error)
+
+func newTheirs(t take) func(*clientv3.Client) (locker, error) {
+	return func(c *clientv3.Client) (locker, error) {
+		return &theirs{client: c, take: t, sessions: make(chan *concurrency.Session, 1000)}, nil
+	}
+}
+
+func mutexOf(ctx context.Context, s *concurrency.Session, key string) (func(context.Context) error, error) {
+	m := concurrency.NewMutex(s, "theirs/"+key)
+	return m.Unlock, m.Lock(ctx)
+}
+
+func readMutexOf(_ context.Context, s *concurrency.Session, key string) (func(context.Context) error, error) {
+	m := recipe.NewRWMutex(s, "reading/"+key)
+	return func(context.Context) error { return m.RUnlock() }, m.RLock()
+}
+
+func writeMutexOf(_ context.Context, s *concurrency.Session, key string) (func(context.Context) error, error) {
+	m := recipe.NewRWMutex(s, "writing/"+key)
+	return func(context.Context) error { return m.Unlock() }, m.Lock()
 }
 
 func (l *theirs) lock(ctx context.Context, key string) (func(context.Context) error, error) {
@@ -69,13 +95,13 @@ func (l *theirs) lock(ctx context.Context, key string) (func(context.Context) er
 	if err != nil {
 		return nil, err
 	}
-	m := concurrency.NewMutex(session, "theirs/"+key)
-	if err := m.Lock(ctx); err != nil {
+	release, err := l.take(ctx, session, key)
+	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
 		defer func() { l.sessions <- session }()
-		return m.Unlock(ctx)
+		return release(ctx)
 	}, nil
 }
 

@@ -117,7 +117,7 @@ func (b bench) handOffs() error {
 	gaps := map[string][]time.Duration{}
 	for n := range b.rounds {
 		for _, kind := range turned(kinds, n) {
-			if kind.name == putsName {
+			if kind.pairsOnly {
 				continue
 			}
 			_, err := inClients(b.server, 3, kind.make, func(ctx context.Context, all []locker) (int, error) {

@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/relock-go/relock/internal/competition"
+	"github.com/relock-go/relock/internal/test/competition"
 )
 
 func TestMain(m *testing.M) {

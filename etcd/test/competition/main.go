@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/etcd/test/internal/embedded"
-	"github.com/relock-go/relock/internal/competition"
+	"github.com/relock-go/relock/internal/test/competition"
 )
 
 func main() {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
-	"github.com/relock-go/relock/internal/competition"
+	"github.com/relock-go/relock/internal/test/competition"
 )
 
 // compete runs the processes and returns their turns in order.

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/relock-go/relock/etcd/test/internal/member"
-	"github.com/relock-go/relock/internal/ports"
+	"github.com/relock-go/relock/internal/test/ports"
 )
 
 // Start runs a server with the default clocks on free ports. It returns when
@@ -55,7 +55,7 @@ func StartMember(c member.Config) (stop func(), err error) {
 	cfg.Name, cfg.InitialCluster = c.Name, c.Cluster
 	cfg.BcryptCost, cfg.UnsafeNoFsync = 4, true
 	cfg.TickMs, cfg.ElectionMs = cmp.Or(c.TickMs, cfg.TickMs), cmp.Or(c.ElectionMs, cfg.ElectionMs)
-	cfg.AuthTokenTTL = cmp.Or(c.AuthTokenTTL, cfg.AuthTokenTTL)
+	cfg.AuthTokenTTL, cfg.MaxTxnOps = cmp.Or(c.AuthTokenTTL, cfg.AuthTokenTTL), cmp.Or(c.MaxTxnOps, cfg.MaxTxnOps)
 	server, err := run(cfg)
 	if err != nil {
 		return nil, err

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Config is that of one member, which package serve reads. A zero clock or
-// AuthTokenTTL stands for the default.
+// Config is that of one member, which package serve reads. A zero clock,
+// AuthTokenTTL or MaxTxnOps stands for the default.
 type Config struct {
 	Dir, Name    string
 	Client, Peer string // addresses
@@ -25,6 +25,7 @@ type Config struct {
 	TickMs       uint
 	ElectionMs   uint
 	AuthTokenTTL uint // in seconds
+	MaxTxnOps    uint
 }
 
 // Member is a process. It ends with the one that started it.

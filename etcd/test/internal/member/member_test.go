@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/ports"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/ports"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // Neither a test process that ends nor one that is killed leaves a member. It
