@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/driver"
 )
 
 // NewClient returns a client of the servers of rdb. That is a *redis.Client of
@@ -83,10 +82,8 @@ func topologyOfServer(o *redis.Options) (relock.Topology, error) {
 	}
 	login, logout := loginOf(o)
 	return relock.Topology{
-		Master: func(ctx context.Context, _ string) (string, error) {
-			driver.Unkept(ctx)
-			return o.Addr, nil
-		},
+		Master:  func(context.Context, string) (string, error) { return o.Addr, nil },
+		Cached:  func(string) (address string, known bool) { return o.Addr, true },
 		Masters: func(context.Context) ([]string, error) { return []string{o.Addr}, nil },
 		Dial: func(ctx context.Context, _ string) (net.Conn, error) {
 			return o.Dialer(ctx, o.Network, o.Addr)

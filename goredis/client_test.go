@@ -12,7 +12,8 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/goredis"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // newClient returns a client over rdb. Both are closed when the test ends, and
@@ -29,10 +30,7 @@ func newClient(t testing.TB, rdb redis.UniversalClient, opts ...relock.ClientOpt
 // newClientOnly returns a client over rdb, which stays open.
 func newClientOnly(t testing.TB, rdb redis.UniversalClient, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
-	c, err := goredis.NewClient(rdb, opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	return locktest.CloseLater(t)(goredis.NewClient(rdb, opts...))
 }
 
 // changed returns a client of go-redis with changed options. It is closed when

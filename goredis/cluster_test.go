@@ -20,9 +20,9 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/internal/topology"
 )
 
@@ -54,6 +54,19 @@ func randomKey() string {
 	return string(key)
 }
 
+// slotOf returns the slot of a key: the CRC16/XMODEM of its tag, as the
+// specification of Redis Cluster has it.
+func slotOf(key string) (slot int) {
+	for _, c := range []byte(driver.TagOf(key)) {
+		slot ^= int(c) << 8
+		for range 8 {
+			carry := slot >> 15
+			slot = (slot<<1 ^ carry*0x1021) & 0xFFFF
+		}
+	}
+	return slot % slots
+}
+
 // The slot of a key is the same for go-redis and for relock. Two clients of
 // go-redis name the slot: each has a server for a part of its number.
 func TestSlotsOfKeys(t *testing.T) {
@@ -75,7 +88,7 @@ func TestSlotsOfKeys(t *testing.T) {
 		if key == "" { // go-redis takes any slot
 			continue
 		}
-		slot := topology.SlotOf(key)
+		slot := slotOf(key)
 		require.Equal(t, "10.0.0.1:"+strconv.Itoa(1+slot/part), masterOf(t, high, key), "%q", key)
 		require.Equal(t, "10.0.0.1:"+strconv.Itoa(1+slot%part), masterOf(t, low, key), "%q", key)
 	}
@@ -92,7 +105,7 @@ func keyOfEach() (keys []string) {
 	keys = make([]string, slots)
 	for i, left := 0, slots; left > 0; i++ {
 		key := fmt.Sprint("k", i)
-		if slot := topology.SlotOf(key); keys[slot] == "" {
+		if slot := slotOf(key); keys[slot] == "" {
 			keys[slot] = key
 			left--
 		}
@@ -122,7 +135,7 @@ func TestSlotTables(t *testing.T) {
 			address, err := own.Master(t.Context(), key)
 			require.NoError(t, err)
 			if theirs := masterOf(t, rdb, key); theirs != address {
-				return fmt.Sprintf("slot %d of %q: %s and %s", topology.SlotOf(key), key, address, theirs)
+				return fmt.Sprintf("slot %d of %q: %s and %s", slotOf(key), key, address, theirs)
 			}
 		}
 		return ""
@@ -152,7 +165,7 @@ func TestSlotThatMoves(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t, 0)
 	newClient := inCluster(t, s)
-	slot := topology.SlotOf("moves")
+	slot := slotOf("moves")
 	held, err := relock.NewRedisLock(nameIn(slot, "held"), newClient()).Acquire(t.Context())
 	require.NoError(t, err)
 	var inside atomic.Int32
@@ -202,10 +215,17 @@ func TestSlotThatMoves(t *testing.T) {
 	require.NoError(t, held.Unlock(t.Context()))
 }
 
+// A semaphore follows its slot as other locks do.
+func TestSemaphoreOfASlotThatMoves(t *testing.T) {
+	t.Parallel()
+	s := startCluster(t, 0)
+	locktest.PermitsWhileASlotMoves(t, s, "permits", inCluster(t, s), relock.WithFair())
+}
+
 // nameIn returns a name of a lock in a slot.
 func nameIn(slot int, begin string) string {
 	for i := 0; ; i++ {
-		if name := fmt.Sprint(begin, i); topology.SlotOf(name) == slot {
+		if name := fmt.Sprint(begin, i); slotOf(name) == slot {
 			return name
 		}
 	}
@@ -221,7 +241,7 @@ func TestHandOffsWhileMastersOfAClusterDie(t *testing.T) {
 	}
 	s := redistest.StartCluster(t, 3, 2) // one replica is left after a failover
 	locks := [2]string{s.NameAt(t, s.Servers[0], "unfair"), s.NameAt(t, s.Servers[0], "fair")}
-	l := locktest.NewFailoverLoad(t, s, locks, inCluster(t, s), relock.WithReplicas(1, 500*time.Millisecond))
+	l := locktest.NewFailoverLoad(t, s, locks, inCluster(t, s), 1)
 	for range failovers {
 		for _, end := range locktest.MasterEnds {
 			l.FailOver(end)
@@ -288,7 +308,7 @@ func TestClusterThatNamesNoHost(t *testing.T) {
 	for i := range 20 {
 		require.NoError(t, relock.NewRedisLock(fmt.Sprint(i), c, relock.WithBlock()).Do(t.Context(), func(context.Context) error { return nil }))
 	}
-	slot := topology.SlotOf("moves")
+	slot := slotOf("moves")
 	for _, to := range s.Masters(t) { // two of these moves are redirects
 		if s.Master(t, slot) != to {
 			s.MoveSlot(t, slot, to)

@@ -5,13 +5,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/snippets"
+	"github.com/relock-go/relock/internal/test/snippets"
 )
 
 // The code of docs/operations.md compiles.
 func TestDocumentedCode(t *testing.T) {
 	t.Parallel()
-	check := snippets.NewChecker(t, []string{"github.com/redis/go-redis/v9", "github.com/relock-go/relock/goredis"}, "var sentinels []string")
+	check := snippets.NewChecker(t, []string{
+		"net/http", "github.com/redis/go-redis/v9", "github.com/relock-go/relock", "github.com/relock-go/relock/goredis",
+		"github.com/relock-go/relock/relockweb",
+	}, "var (\n\tsentinels []string\n\tclient *relock.Client\n)")
 	blocks := snippets.Blocks(t, "../docs/operations.md")
 	require.NotEmpty(t, blocks)
 	for _, block := range blocks {

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/goredis"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // A lock uses the server of a go-redis client that the program already has.
@@ -51,8 +52,10 @@ func ExampleNewClientSentinel() {
 		return
 	}
 	defer client.Close()
-	fmt.Println("made without a network call")
-	// Output: made without a network call
+	// Both replicas, so that whichever is promoted has the lock.
+	lock := relock.NewRedisLock("nightly-report", client, relock.WithBlock(), relock.WithReplicas(2, time.Second))
+	fmt.Println("made without a network call:", lock.Validate())
+	// Output: made without a network call: <nil>
 }
 
 // Over a client of a Cluster a lock is at the master of its slot, and follows

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,9 +17,9 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/goredis"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // downAfter is when a master counts as down. A machine that stalls must not
@@ -61,7 +63,7 @@ func TestHandOffsWhileMastersDie(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.StartSentinels(t, downAfter)
-			l := locktest.NewFailoverLoad(t, s, [2]string{"unfair", "fair"}, clientsOf(t, s), relock.WithReplicas(1, 500*time.Millisecond))
+			l := locktest.NewFailoverLoad(t, s, [2]string{"unfair", "fair"}, clientsOf(t, s), 1)
 			for range failovers {
 				l.FailOver(end)
 			}
@@ -187,13 +189,128 @@ func TestMasterIsDialledWithoutSentinels(t *testing.T) {
 		one.Kill(t)
 	}
 	master := s.Servers[0]
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
 	for i := range 3 {
 		master.Do(t, "CLIENT", "KILL", "TYPE", "normal")
 		master.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		before := hold.ValidUntil()
 		other := relock.NewRedisLock(fmt.Sprint("other ", i), c, relock.WithBlock())
-		require.NoError(t, other.Do(t.Context(), func(context.Context) error { return nil }))
+		require.NoError(t, other.Do(ctx, func(context.Context) error { return nil }))
 		testkit.Eventually(t, testkit.Patience, func() bool { return hold.ValidUntil().After(before) }, "no renewal")
 	}
 	require.NoError(t, hold.Unlock(t.Context()))
+}
+
+// clientsOfBoth returns a client with the options of go-redis, and one of
+// relock, with the same prefix.
+func clientsOfBoth(t testing.TB, s *redistest.Sentinels) map[string]*relock.Client {
+	t.Helper()
+	prefix := relock.WithKeyPrefix("test:" + uuid.NewString() + ":")
+	native, err := relock.NewClientSentinel(redistest.SentinelName, s.Addresses(), "", prefix)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, native.Close()) })
+	return map[string]*relock.Client{"goredis": newClientOfSentinels(t, failoverOptions(s), prefix), "native": native}
+}
+
+// A supervisor restarts a killed master during the failover, and it takes
+// writes for long after that. Clients over go-redis leave it as soon as others
+// do, and do not come back: no lock has two holders. With WithReplicas it has
+// none at any time.
+func TestMasterThatASupervisorRestarts(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinels(t, downAfter, "--appendonly", "yes", "--appendfsync", "no")
+	for _, one := range s.Sentinels {
+		// of which four pass before it is demoted
+		one.Do(t, "SENTINEL", "DEBUG", "publish-period", 2*testkit.Patience.Milliseconds())
+	}
+	clients := clientsOfBoth(t, s)
+	l := locktest.NewLoad(t)
+	lease := relock.WithWatchdog(3 * time.Second) // for which a lost release keeps the lock
+	for _, c := range clients {
+		l.Begin("name", false,
+			relock.NewRedisLock("name", c, relock.WithReplicas(2, time.Second/2), relock.WithBlock(), lease).Acquire)
+	}
+	l.AwaitAll()
+	old := s.Agreed(t)
+	old.Kill(t)
+	_, port, err := net.SplitHostPort(old.Address)
+	require.NoError(t, err)
+	testkit.Eventually(t, testkit.Patience, func() bool { // under way, or over
+		return slices.ContainsFunc(s.Sentinels, func(one *redistest.Server) bool {
+			master := fmt.Sprintf("%s", one.Do(t, "SENTINEL", "MASTER", redistest.SentinelName))
+			return strings.Contains(master, "failover_in_progress") || !strings.Contains(master, " "+port+" ")
+		})
+	}, "no failover")
+	old.BootAndLoad(t)
+	next := s.AwaitSuccessor(t, old)
+	took := testkit.NewStopwatch(t)
+	for name, c := range clients {
+		testkit.Eventually(t, testkit.Patience, func() bool { return isAt(t, c, next, name) },
+			"the client stays at the old master")
+	}
+	took.Within(5*time.Second, "a client looked by itself") // every 10 s
+	for i := range 100 {
+		requireOneHolder(t, fmt.Sprint("of goredis first ", i), clients["goredis"], clients["native"])
+		requireOneHolder(t, fmt.Sprint("of native first ", i), clients["native"], clients["goredis"])
+	}
+	require.Contains(t, fmt.Sprintf("%s", old.Do(t, "ROLE")), "master")
+	s.Return(t, old)
+	l.AwaitAll()
+	l.Stop()
+	l.RequireNoOverlap()
+}
+
+// isAt reports whether a client takes this lock at this server.
+func isAt(t testing.TB, c *relock.Client, at *redistest.Server, name string) bool {
+	t.Helper()
+	h, err := relock.NewRedisLock(name, c, relock.WithBlock()).Acquire(t.Context())
+	require.NoError(t, err)
+	found := at.Do(t, "EXISTS", locktest.KeyOf(c, name)) == int64(1)
+	_ = h.Unlock(context.Background()) // the old master may have granted it
+	return found
+}
+
+// requireOneHolder requires that one client gets a free lock, and that the
+// other does not meanwhile.
+func requireOneHolder(t testing.TB, name string, one, other *relock.Client) {
+	t.Helper()
+	h, err := relock.NewRedisLock(name, one).TryAcquire(t.Context())
+	require.NoError(t, err)
+	_, err = relock.NewRedisLock(name, other).TryAcquire(t.Context())
+	require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers, name)
+	require.NoError(t, h.Err())
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// A failover is over. The first TryLock of idle clients succeeds, with the
+// options of go-redis and without. The old master refuses connections, or it
+// hangs.
+func TestFirstTryAfterAFailover(t *testing.T) {
+	t.Parallel()
+	const idle = 5 * time.Second // after which the driver checks a route
+	for name, end := range locktest.MasterEnds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.StartSentinels(t, downAfter)
+			clients := map[string]*relock.Client{}
+			for i := range 3 {
+				for name, c := range clientsOfBoth(t, s) {
+					clients[fmt.Sprint(name, " ", i)] = c
+				}
+			}
+			for name, c := range clients {
+				require.NoError(t, relock.NewRedisLock(name, c).TryDo(t.Context(), func(context.Context) error { return nil }))
+			}
+			last, old := time.Now(), s.Agreed(t)
+			end(old, t)
+			s.AwaitSuccessor(t, old)
+			<-time.After(time.Until(last.Add(idle)))
+			for name, c := range clients {
+				watch := testkit.NewStopwatch(t)
+				require.NoError(t, relock.NewRedisLock(name, c, relock.WithExpiry(time.Hour)).TryLock(t.Context()), name)
+				watch.Within(2*time.Second, name)
+			}
+		})
+	}
 }

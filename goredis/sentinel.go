@@ -15,11 +15,13 @@ import (
 // takes the options of redis.NewFailoverClient, because a client of go-redis
 // does not show them. It asks the Sentinels and listens to them as
 // [relock.NewClientSentinel] does: after a failover, both use the new master
-// equally soon. See [relock.WithReplicas] for what a failover may lose.
+// equally soon. A failover may lose a lock: use [relock.WithReplicas] for all
+// replicas.
 //
 // It uses MasterName, SentinelAddrs, SentinelUsername, SentinelPassword, DB,
 // Dialer, TLSConfig, and the credentials, in the order of [NewClient]. A Dialer
-// connects to Sentinels and to servers, and must encrypt if that is wanted.
+// connects to Sentinels and to servers, and must encrypt if that is wanted. It
+// may decide by the address.
 // DialTimeout limits the wait for a Sentinel. Every other field has no effect,
 // except ReplicaOnly, which is [relock.ErrInvalid].
 //
@@ -55,7 +57,8 @@ func topologyOfSentinels(o *redis.FailoverOptions) relock.Topology {
 	a := &access{dial: dialerOf(o.Dialer, o.TLSConfig), timeout: o.DialTimeout}
 	a.login, a.logout = loginOf(optionsOf(*o))
 	s := topology.NewSentinel(topology.SentinelConfig{
-		Name: o.MasterName, Addresses: o.SentinelAddrs, Username: o.SentinelUsername, Password: &o.SentinelPassword, Servers: a.config(),
+		Name: o.MasterName, Addresses: o.SentinelAddrs, Username: o.SentinelUsername, Password: &o.SentinelPassword,
+		LoginBy: "SentinelUsername and SentinelPassword", Servers: a.config(),
 	})
 	return a.to(s.Topology())
 }

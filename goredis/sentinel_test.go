@@ -19,8 +19,8 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/goredis"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // All mistakes in the options are in one error.
@@ -136,7 +136,7 @@ func TestErrorsOfSentinels(t *testing.T) {
 		text   string
 	}{
 		"unknown master":        {func(o *redis.FailoverOptions) { o.MasterName = "elsewhere" }, relock.ErrInvalid, `"elsewhere"`},
-		"wrong log-in":          {func(o *redis.FailoverOptions) { o.SentinelUsername, o.SentinelPassword = "watch", "hunter2" }, relock.ErrDenied, "Sentinel"},
+		"wrong log-in":          {func(o *redis.FailoverOptions) { o.SentinelUsername, o.SentinelPassword = "watch", "hunter2" }, relock.ErrDenied, "see SentinelUsername and SentinelPassword"},
 		"log-in of the servers": {func(o *redis.FailoverOptions) { o.Username, o.Password = "app", "hunter2" }, relock.ErrDenied, "WRONGPASS"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,4 +150,18 @@ func TestErrorsOfSentinels(t *testing.T) {
 	}
 	silent := newClientOfSentinels(t, &redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{"127.0.0.1:1"}})
 	require.True(t, relock.IsRetryableErr(silent.Ping(t.Context())))
+}
+
+// The log of the client has the answers of Sentinels that do not count.
+func TestLogOfSentinels(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinels(t, testkit.Patience)
+	s.Sentinels[0].Do(t, "SENTINEL", "REMOVE", redistest.SentinelName)
+	s.Sentinels[1].Pause(t)
+	s.Sentinels[2].Kill(t)
+	log := &testkit.Log{}
+	err := newClientOfSentinels(t, failoverOptions(s), relock.WithLogger(log.Logger())).Ping(t.Context())
+	require.True(t, relock.IsRetryableErr(err), err)
+	testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines("level=WARN", s.Sentinels[0].Address+": knows no master") == 1 }, log.String())
+	s.Sentinels[1].Resume(t)
 }
