@@ -18,6 +18,9 @@ type aim struct {
 // realPeers are the libraries among the peers.
 var realPeers = peers[1:]
 
+// remade are those of them that make a lock anew for each turn.
+var remade = []string{redsyncAnew, bsmRedislock, rueidisOneKey, rueidisDefault}
+
 // aims lists what bench compares with a goal.
 var aims = []aim{
 	{"1 goroutine, pairs/s", distinct1.name, ours, perSecond, []string{rawRedigo}, false, 1},
@@ -27,6 +30,9 @@ var aims = []aim{
 	{"64 goroutines, a key each, pairs/s", distinct64.name, ours, perSecond, []string{rueidisOneKey}, false, 1.4},
 	{"256", distinct256.name, ours, perSecond, []string{redsyncRedigo}, false, 2.7},
 	{"256", distinct256.name, ours, perSecond, []string{rueidisOneKey}, false, 1.6},
+	{"256, made anew", distinct256.name, oursAnew, perSecond, []string{redsyncAnew}, false, 2.7},
+	{"256, made anew", distinct256.name, oursAnew, perSecond, []string{rueidisOneKey}, false, 1.6},
+	{"allocations a pair, made anew", distinct1.name, oursAnew, allocations, nil, true, 14},
 	{"1,024", distinct1024.name, ours, perSecond, []string{redsyncRedigo}, false, 3.3},
 	{"1,024", distinct1024.name, ours, perSecond, []string{rueidisOneKey}, false, 1.6},
 	{"hand-off, median", handOff.name, ours, handOffTime, []string{rueidisOneKey}, true, 0.75},
@@ -34,6 +40,7 @@ var aims = []aim{
 	{"4 processes × 4, hold 1 ms, fair: wait p99", busy.name, oursFair, waitP99, realPeers, true, 0.15},
 	{"the same with 5 ms between two locks, fair: time in use", think.name, oursFair, inUse, realPeers, false, 1.15},
 	{"one key, 256 goroutines of a process, no hold, locks/s", oneKey.name, ours, perSecond, realPeers, false, 40},
+	{"the same, made anew", oneKey.name, oursAnew, perSecond, remade, false, 40},
 	{"etcd, 1 goroutine, pairs/s", onEtcd.name, oursEtcd, etcdPairs1, []string{etcdMutex}, false, 1},
 	{"etcd, 64 goroutines, pairs/s", onEtcd.name, oursEtcd, etcdPairs64, []string{etcdMutex}, false, 1},
 }

@@ -28,7 +28,7 @@ const (
 func grantFigures(o outcome) (figures, error) {
 	all := events(o.reports)
 	if !exclusive(all) {
-		return nil, errTwo
+		return nil, errMore
 	}
 	if len(all) < 2 {
 		return figures{}, nil

@@ -7,18 +7,18 @@ import (
 )
 
 // distinct is goroutines of one process, each with its own key, so none waits
-// for another.
-func distinct(goroutines int) scenario {
+// for another. More libraries than the usual ones may get it.
+func distinct(goroutines int, more ...string) scenario {
 	return scenario{
-		name: fmt.Sprintf("distinct %d", goroutines), libraries: withPeers(ours, oursReentrant),
+		name: fmt.Sprintf("distinct %d", goroutines), libraries: slices.Concat(withPeers(ours, oursAnew, oursReentrant), []string{redsyncAnew}, more),
 		load:    load{Work: "count", Processes: 1, Goroutines: goroutines, Ramp: 150 * time.Millisecond, Duration: 600 * time.Millisecond},
 		figures: countFigures,
 	}
 }
 
 var (
-	distinct1    = distinct(1)
-	distinct64   = distinct(64)
+	distinct1    = distinct(1, readWriteLibraries...)
+	distinct64   = distinct(64, readWriteLibraries...)
 	distinct256  = distinct(256)
 	distinct1024 = distinct(1024)
 )

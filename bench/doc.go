@@ -21,11 +21,11 @@
 //
 // A scenario is a load that all libraries get. Each has its own file:
 // distinct.go, onekey.go, busy.go, think.go, handoff.go, nested.go,
-// reentrantkey.go, quorum.go, replicated.go, and held.go and etcd.go, which
-// programs of other modules measure. A scenario can have its own servers, such
-// as those of servers.go. A library is an adapter. Each has its own file:
-// relock.go, raw.go, redsync.go, redislock.go, rueidislock.go. aims.go has what
-// the figures should be.
+// reentrantkey.go, quorum.go, replicated.go, readwrite.go, semaphore.go, and
+// held.go and etcd.go, which programs of other modules measure. A scenario can
+// have its own servers, such as those of servers.go. A library is an adapter.
+// Each has its own file: relock.go, raw.go, redsync.go, redislock.go,
+// rueidislock.go. aims.go has what the figures should be.
 //
 // The files of task queues begin with task: taskrates.go, tasklatency.go,
 // taskkilled.go, taskmemory.go and taskbacklog.go have the scenarios.

@@ -12,12 +12,14 @@ const (
 	oursEtcd     = "etcdlock"
 	oursEtcdFair = "etcdlock fair"
 	etcdMutex    = "concurrency.Mutex"
+	etcdReading  = "recipe.RWMutex (reading)"
+	etcdWriting  = "recipe.RWMutex (writing)"
 	etcdPuts     = "two Puts"
 )
 
 // onEtcd is the comparison on etcd, on an embedded server of its program.
 var onEtcd = scenario{
-	name: "etcd", libraries: []string{oursEtcd, oursEtcdFair, etcdMutex, etcdPuts},
+	name: "etcd", libraries: []string{oursEtcd, oursEtcdFair, etcdMutex, etcdReading, etcdWriting, etcdPuts},
 	load: load{Duration: time.Second}, outside: measureEtcd, needs: []string{etcdPairs1, etcdPairs64},
 }
 

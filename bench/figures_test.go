@@ -44,8 +44,8 @@ func TestGrantFigures(t *testing.T) {
 func TestGrantFiguresRefuseTwoHolders(t *testing.T) {
 	reports := twoProcesses()
 	reports[1].Grants[0][0].Got = 2*ms - 1
-	if _, err := grantFigures(outcome{reports: reports}); !errors.Is(err, errTwo) {
-		t.Errorf("two holders together: %v, want %v", err, errTwo)
+	if _, err := grantFigures(outcome{reports: reports}); !errors.Is(err, errMore) {
+		t.Errorf("two holders together: %v, want %v", err, errMore)
 	}
 }
 

@@ -42,6 +42,15 @@ const (
 	oursReentrant  = "relock reentrant"
 	oursQuorum     = "relock quorum"
 	oursReplicated = "relock replicated"
+	oursReading    = "relock RWLock (reading)"
+	oursWriting    = "relock RWLock (writing)"
+	handReading    = "a hash by hand (reading)"
+	handWriting    = "a hash by hand (writing)"
+
+	oursPermits     = "relock Semaphore"
+	oursPermitsFair = "relock Semaphore (fair)"
+	handPermits     = "a sorted set by hand"
+
 	rawRedigo      = "raw redigo"
 	redsyncRedigo  = "redsync redigo"
 	redsyncGoRedis = "redsync go-redis"
@@ -60,6 +69,17 @@ var libraries = map[string]func(address string, goroutines int) (library, error)
 	oursQuorum:     newRelockQuorum,
 	oursReplicated: newRelockReplicated,
 	rawRedigo:      newRaw,
+	oursReading:    newRelockReading,
+	oursWriting:    newRelockWriting,
+	handReading:    newHandReading,
+	handWriting:    newHandWriting,
+	oursPermits:    newRelockPermits,
+	handPermits:    newHandPermits,
+
+	oursPermitsFair: newRelockPermitsFair,
+	oursAnew:        anew(newRelock),
+	redsyncAnew:     anew(newRedsyncRedigo),
+
 	redsyncRedigo:  newRedsyncRedigo,
 	redsyncGoRedis: newRedsyncGoRedis,
 	redsyncQuorum:  newRedsyncQuorum,

@@ -18,6 +18,7 @@ type load struct {
 	Processes  int
 	Goroutines int
 	OneKey     bool          // all goroutines want the same key; otherwise each has its own
+	Together   int           // that may hold it at the same time; 0 means 1
 	Hold       time.Duration // from the lock to its unlock
 	Think      time.Duration // from the unlock to the next lock
 	Ramp       time.Duration // until measuring begins
@@ -112,5 +113,5 @@ func mallocs() uint64 {
 	return stats.Mallocs
 }
 
-// errTwo is the error of a lock that does not exclude.
-var errTwo = errors.New("two held the lock together")
+// errMore is the error of a lock that does not exclude.
+var errMore = errors.New("more held the lock together than may")

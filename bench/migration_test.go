@@ -15,8 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/snippets"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/snippets"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // The code of docs/migration.md compiles.
@@ -100,4 +101,64 @@ func TestSameKeyExcludes(t *testing.T) {
 			release()
 		})
 	}
+}
+
+// While calls of relock wait for a key, each Unlock gives it to the next one.
+// So the other library never finds it free. Beside calls that only try, it
+// does.
+func TestWaitersKeepTheOldLockOut(t *testing.T) {
+	s := redistest.StartTCP(t)
+	for name, other := range oldLocks(t, s.Address) {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			lock := func(opts ...relock.ClientOption) (*relock.Client, *relock.RedisLock) {
+				c, err := relock.NewClient(s.Network, s.Address, "", append(opts, relock.WithKeyPrefix(other.prefix))...)
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, c.Close()) })
+				return c, relock.NewRedisLock("k", c)
+			}
+			client, held := lock(relock.WithBlock())
+			_, next := lock(relock.WithBlock())
+			require.NoError(t, held.Lock(ctx))
+			granted := testkit.Async(t, func() error { return next.Lock(ctx) })
+			for range 20 {
+				requireWaiter(t, client)
+				_, err := other.take(ctx)
+				require.Error(t, err)
+				require.NoError(t, held.Unlock(ctx))
+				_, err = other.take(ctx)
+				require.Error(t, err, "the lock was given to the waiter")
+				require.NoError(t, <-granted)
+				unlocked := held
+				held, next = next, unlocked
+				granted = testkit.Async(t, func() error { return unlocked.Lock(ctx) })
+			}
+			requireWaiter(t, client)
+			require.NoError(t, held.Unlock(ctx))
+			require.NoError(t, <-granted)
+			require.NoError(t, next.Unlock(ctx))
+
+			_, tries := lock()
+			for got := 0; got < 3; {
+				if err := tries.TryLock(ctx); err == nil {
+					require.NoError(t, tries.Unlock(ctx))
+				}
+				if release, err := other.take(ctx); err == nil {
+					require.ErrorIs(t, tries.TryLock(ctx), relock.ErrKeyConflict)
+					release()
+					got++
+				}
+			}
+		})
+	}
+}
+
+// requireWaiter waits until a call waits for the lock.
+func requireWaiter(t *testing.T, client *relock.Client) {
+	t.Helper()
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		info, err := client.Inspect(t.Context(), "k")
+		require.NoError(t, err)
+		return info.Waiting == 1
+	}, "nobody waits")
 }

@@ -16,7 +16,7 @@ const (
 // counter is shared by the goroutines of a process.
 type counter struct {
 	phase atomic.Int32
-	held  atomic.Bool // the one key
+	held  atomic.Int64 // by how many, the one key
 	stuck atomic.Int64
 	pairs []padded
 }
@@ -81,8 +81,8 @@ func (c *counter) run(ctx context.Context, l load, m mutex, n *int64) error {
 	return nil
 }
 
-// pair locks and unlocks. It also checks that no other goroutine has the one
-// key.
+// pair locks and unlocks. It also checks that no more goroutines have the one
+// key than may.
 func (c *counter) pair(ctx context.Context, l load, m mutex) error {
 	if !l.OneKey {
 		return pair(ctx, m)
@@ -90,9 +90,10 @@ func (c *counter) pair(ctx context.Context, l load, m mutex) error {
 	if err := m.Lock(ctx); err != nil {
 		return err
 	}
-	if !c.held.CompareAndSwap(false, true) {
-		return errTwo
+	if c.held.Add(1) > int64(max(l.Together, 1)) {
+		return errMore
 	}
-	c.held.Store(false)
+	time.Sleep(l.Hold)
+	c.held.Add(-1)
 	return m.Unlock(ctx)
 }

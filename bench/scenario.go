@@ -26,10 +26,10 @@ type scenario struct {
 }
 
 // scenarios lists all scenarios, in the order of the run.
-var scenarios = []scenario{distinct1, distinct64, distinct256, distinct1024, nested, oneKey, busy, think, handOff, reentrantKey, quorum, replicated, held, onEtcd}
+var scenarios = []scenario{distinct1, distinct64, distinct256, distinct1024, nested, oneKey, busy, think, handOff, reentrantKey, quorum, replicated, shared64, permits, held, onEtcd}
 
 // taskScenarios lists those for task queues.
-var taskScenarios = []scenario{enqueue1, enqueue64, processing, idleStart, delayed, killed, taskMemory, backlog}
+var taskScenarios = []scenario{enqueue1, enqueue64, process1, process2, process10, process64, idleStart, delayed, killed, taskMemory, backlog}
 
 // outcome is the result of one run of a scenario with one library.
 type outcome struct {

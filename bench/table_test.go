@@ -231,3 +231,12 @@ func TestSettingsKnowTheirNames(t *testing.T) {
 		}
 	}
 }
+
+// Names of libraries are joined by commas on the command line.
+func TestNamesOfLibraries(t *testing.T) {
+	for _, name := range knownLibraries() {
+		if strings.Contains(name, ",") {
+			t.Errorf("the name %q has a comma", name)
+		}
+	}
+}

@@ -4,7 +4,7 @@ var tables = []table{
 	{
 		title:     "A key for each goroutine",
 		text:      "in one process: lock and unlock pairs a second, and allocations of the process for a pair of one goroutine.",
-		libraries: withPeers(ours, oursReentrant),
+		libraries: append(withPeers(ours, oursAnew, oursReentrant), redsyncAnew),
 		columns: []column{
 			{heading: "1 goroutine", scenario: distinct1.name, figure: perSecond, unit: count, main: true, plotted: "pairs/s, 1 goroutine"},
 			{heading: "64", scenario: distinct64.name, figure: perSecond, unit: count, main: true},
@@ -39,6 +39,16 @@ var tables = []table{
 		},
 	},
 	{
+		title:     "One key for all, a new lock each time:",
+		text:      "as (1), as a handler does.",
+		libraries: append([]string{oursAnew}, remade...),
+		columns: []column{
+			{heading: "locks/s", scenario: oneKey.name, figure: perSecond, unit: count, main: true},
+			{heading: "slowest", scenario: oneKey.name, figure: slowest, unit: share, main: true},
+			{heading: "still waiting 3 s later", scenario: oneKey.name, figure: neverWoken, unit: count, less: true},
+		},
+	},
+	{
 		title:     "Nested:",
 		text:      "re-entering a lock you hold, compared with taking a free one, and a free one with a plain lock. None of the other libraries here is reentrant.",
 		libraries: []string{oursReentrant},
@@ -68,6 +78,28 @@ var tables = []table{
 		columns:   []column{{heading: "pairs/s", scenario: replicated.name, figure: perSecond, unit: count}},
 	},
 	{
+		title:     "Read locks:",
+		text:      "pairs a second of goroutines of one process with a key each, and of 64 that read one key together.",
+		libraries: []string{oursReading, handReading},
+		columns:   uncontended(),
+	},
+	{
+		title:     "Write locks:",
+		text:      "the same of the goroutines that write. Those of one key wait for each other.",
+		libraries: []string{oursWriting, handWriting},
+		columns:   uncontended(),
+	},
+	{
+		title:     "A semaphore of 8 permits:",
+		text:      "64 goroutines of one process that hold a permit for 1 ms, again and again: at most 8,000 a second, and the slowest goroutine's share of the median one's.",
+		libraries: []string{oursPermits, oursPermitsFair, handPermits},
+		columns: []column{
+			{heading: "permits/s", scenario: permits.name, figure: perSecond, unit: count, main: true},
+			{heading: "slowest", scenario: permits.name, figure: slowest, unit: share, main: true},
+			{heading: "still waiting 3 s later", scenario: permits.name, figure: neverWoken, unit: count, less: true},
+		},
+	},
+	{
 		title:     "100,000 held locks",
 		text:      "of one process with a lease of 12 s: memory, goroutines, share of a processor, and the cost of renewals by that of bare redigo.",
 		libraries: []string{ours},
@@ -82,7 +114,7 @@ var tables = []table{
 		title: "On etcd:",
 		text: "pairs a second with a key for each goroutine, and from the call of Unlock to the return of the next Lock, " +
 			"with 3 clients of 10 goroutines that hold one lock for 5 ms.",
-		libraries: []string{oursEtcd, oursEtcdFair, etcdMutex, etcdPuts},
+		libraries: onEtcd.libraries,
 		columns: []column{
 			{heading: "1 goroutine", scenario: onEtcd.name, figure: etcdPairs1, unit: count, main: true},
 			{heading: "64", scenario: onEtcd.name, figure: etcdPairs64, unit: count, main: true},
@@ -90,6 +122,15 @@ var tables = []table{
 			{heading: "hand-off p99", scenario: onEtcd.name, figure: etcdHandP99, unit: duration, less: true, main: true},
 		},
 	},
+}
+
+// uncontended returns the columns of a read/write lock.
+func uncontended() []column {
+	return []column{
+		{heading: "1 goroutine", scenario: distinct1.name, figure: perSecond, unit: count, main: true},
+		{heading: "64", scenario: distinct64.name, figure: perSecond, unit: count, main: true},
+		{heading: "64 of one key", scenario: shared64.name, figure: perSecond, unit: count, main: true},
+	}
 }
 
 // contended returns the columns for a trace of one key that many goroutines

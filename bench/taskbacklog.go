@@ -99,7 +99,7 @@ func (l *relockQueue) enqueueKeyed(n, keys int) (took time.Duration, err error) 
 			tasks[i] = queue.Task{Key: fmt.Sprintf("key-%d", (from+i)%keys), Payload: payloadOf(int64(from + i))}
 		}
 		start := time.Now()
-		if err := l.queue.Enqueue(context.Background(), tasks...); err != nil {
+		if _, err := l.queue.Enqueue(context.Background(), tasks...); err != nil {
 			return took, err
 		}
 		took += time.Since(start)

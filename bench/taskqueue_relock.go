@@ -35,7 +35,8 @@ func openRelockQueue(address string, opts ...queue.Option) (*relockQueue, error)
 }
 
 func (l *relockQueue) enqueue(ctx context.Context, payload []byte, delay time.Duration) error {
-	return l.queue.Enqueue(ctx, queue.Task{Payload: payload, Delay: delay})
+	_, err := l.queue.Enqueue(ctx, queue.Task{Payload: payload, Delay: delay})
+	return err
 }
 
 func (l *relockQueue) process(workers int, fn func(payload []byte)) (stop func() error, err error) {

@@ -21,11 +21,20 @@ var (
 	enqueue64 = enqueueing(64)
 )
 
-// processing is 64 workers without any work, on a queue that is not empty.
-var processing = scenario{
-	name: "process", libraries: bothQueues, needs: []string{tasksPerSecond},
-	load: load{Goroutines: 64, Tasks: 60_000}, tasks: measureProcess,
+// processing is so many workers without any work, on a queue that is not empty.
+func processing(name string, workers, tasks int) scenario {
+	return scenario{
+		name: name, libraries: bothQueues, needs: []string{tasksPerSecond},
+		load: load{Goroutines: workers, Tasks: tasks}, tasks: measureProcess,
+	}
 }
+
+var (
+	process1  = processing("process by 1", 1, 10_000)
+	process2  = processing("process by 2", 2, 15_000)
+	process10 = processing("process by 10", 10, 40_000)
+	process64 = processing("process", 64, 60_000)
+)
 
 const tasksPerSecond = "tasks a second"
 

@@ -18,7 +18,10 @@ type taskRow struct {
 var taskRows = []taskRow{
 	{what: "enqueue/s, 1 producer", scenario: enqueue1.name, figure: tasksPerSecond, unit: count, aim: "1.0×"},
 	{what: "enqueue/s, 64 producers", scenario: enqueue64.name, figure: tasksPerSecond, unit: count, aim: "1.3×"},
-	{what: "processed/s, 64 workers, no work", scenario: processing.name, figure: tasksPerSecond, unit: count, aim: "4×"},
+	{what: "processed/s, 1 worker, no work", scenario: process1.name, figure: tasksPerSecond, unit: count},
+	{what: "processed/s, 2 workers", scenario: process2.name, figure: tasksPerSecond, unit: count},
+	{what: "processed/s, 10 workers", scenario: process10.name, figure: tasksPerSecond, unit: count},
+	{what: "processed/s, 64 workers, no work", scenario: process64.name, figure: tasksPerSecond, unit: count, aim: "4×"},
 	{what: "idle worker: enqueue to start, p50", scenario: idleStart.name, figure: startP50, unit: duration, less: true},
 	{what: "the same, p99", scenario: idleStart.name, figure: startP99, unit: duration, less: true, aim: "5 ms"},
 	{what: "the same, slowest", scenario: idleStart.name, figure: startMax, unit: duration, less: true},

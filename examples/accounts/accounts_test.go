@@ -9,7 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock/examples/internal/embedded"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -31,7 +31,7 @@ func run(ctx context.Context, out io.Writer, url string) error {
 	for _, amount := range []string{"+100", "-30", "-70", "+5"} {
 		for _, account := range []string{"alice", "bob", "carol"} {
 			left.Add(1)
-			if err := payments.Enqueue(ctx, queue.Task{Key: account, Payload: []byte(amount)}); err != nil {
+			if _, err := payments.Enqueue(ctx, queue.Task{Key: account, Payload: []byte(amount)}); err != nil {
 				return err
 			}
 		}

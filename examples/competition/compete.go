@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/competition"
+	"github.com/relock-go/relock/internal/test/competition"
 )
 
 const key = "competition"

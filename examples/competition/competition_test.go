@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/relock-go/relock/internal/competition"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/competition"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) {

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/examples/internal/embedded"
-	"github.com/relock-go/relock/internal/competition"
+	"github.com/relock-go/relock/internal/test/competition"
 )
 
 func main() {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/competition"
+	"github.com/relock-go/relock/internal/test/competition"
 )
 
 // work is one process. For each line of input, a goroutine holds the lock once.

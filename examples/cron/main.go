@@ -48,8 +48,10 @@ func schedule(ctx context.Context, client *relock.Client, report func(context.Co
 		select {
 		case <-ctx.Done():
 		case <-tick:
-			if err := lock.TryDo(ctx, report); err != nil && !errors.Is(err, relock.ErrLockAcquiredByOthers) {
-				log.Println(err) // a failure, and not another replica's turn
+			switch err := lock.TryDo(ctx, report); {
+			case relock.NotRun(err) && errors.Is(err, relock.ErrLockAcquiredByOthers): // another replica's turn
+			case err != nil:
+				log.Println(err)
 			}
 		}
 	}

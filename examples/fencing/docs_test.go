@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/snippets"
+	"github.com/relock-go/relock/internal/test/snippets"
 )
 
 // The SQL of docs/fencing.md refuses a write with an older token than the last

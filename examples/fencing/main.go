@@ -29,16 +29,14 @@ func run(ctx context.Context, out io.Writer, url string) error {
 	}
 	defer db.Close()      //nolint:errcheck // it is in memory
 	db.SetMaxOpenConns(1) // each connection would have its own memory
-	_, err = db.ExecContext(ctx, `CREATE TABLE account (id INT, balance INT, fence BIGINT NOT NULL DEFAULT 0);
-		INSERT INTO account (id, balance) VALUES (7, 100)`)
-	if err != nil {
+	if _, err := db.ExecContext(ctx, `CREATE TABLE account (id INT, balance INT, fence BIGINT NOT NULL DEFAULT 0);
+		INSERT INTO account (id, balance) VALUES (7, 100)`); err != nil {
 		return err
 	}
 	first, lines := relock.NewRedisLock("account:7", client, relock.WithFencing()), log.New(out, "", 0)
 	err = first.Do(ctx, func(paused context.Context) error {
-		err := client.ForceUnlock(ctx, "account:7", "the holder is paused")
-		next := relock.NewRedisLock("account:7", client, relock.WithFencing())
-		lines.Println("next holder:", errors.Join(err, next.Do(ctx, func(ctx context.Context) error { return setBalance(ctx, db, 70) })))
+		next, write := relock.NewRedisLock("account:7", client, relock.WithFencing()), func(ctx context.Context) error { return setBalance(ctx, db, 70) }
+		lines.Println("next holder:", errors.Join(client.ForceUnlock(ctx, "account:7", "the holder is paused"), next.Do(ctx, write)))
 		lines.Println("paused holder:", setBalance(context.WithoutCancel(paused), db, 30))
 		return nil
 	})
@@ -47,9 +45,11 @@ func run(ctx context.Context, out io.Writer, url string) error {
 }
 
 func setBalance(ctx context.Context, db *sql.DB, balance int) error {
-	hold, _ := relock.CurrentHold(ctx)
-	result, err := db.ExecContext(ctx, `UPDATE account SET balance = $1, fence = $2
-		WHERE id = 7 AND fence <= $2 AND $2 > 0`, balance, hold.Fence())
+	hold, held := relock.CurrentHold(ctx)
+	if !held {
+		return errors.New("not under a lock")
+	}
+	result, err := db.ExecContext(ctx, `UPDATE account SET balance = $1, fence = $2 WHERE id = 7 AND fence <= $2 AND $2 > 0`, balance, hold.Fence())
 	if err != nil {
 		return err
 	}

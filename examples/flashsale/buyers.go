@@ -37,7 +37,7 @@ func (s *stand) everyBuyer(ctx context.Context, do func(ctx context.Context, buy
 // the line already. It is repeated: the line takes each buyer once.
 func (s *stand) order(ctx context.Context, buyer string) error {
 	return persist(ctx, func() error {
-		err := s.line.Enqueue(ctx, queue.Task{ID: buyer, Key: stock})
+		_, err := s.line.Enqueue(ctx, queue.Task{ID: buyer, Key: stock})
 		if errors.Is(err, queue.ErrDuplicate) {
 			return nil
 		}

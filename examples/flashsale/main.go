@@ -27,7 +27,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 const (

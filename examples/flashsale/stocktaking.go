@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,13 +18,18 @@ func takeStock(ctx context.Context, s *shop, say func(string, ...any)) error {
 		case <-ctx.Done():
 			return nil
 		}
+		counted := left
 		err := relock.Do(ctx, s.locker, stock, func(ctx context.Context) (err error) {
-			left, err = countTwice(ctx, s, say)
+			counted, err = countTwice(ctx, s, say)
 			return err
 		})
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case errors.Is(err, relock.ErrLockLost) || ctx.Err() != nil:
+			continue // A sale may have gone on: the count does not count.
+		case err != nil:
 			return fmt.Errorf("stocktaking: %w", err)
 		}
+		left = counted
 	}
 	return nil
 }

@@ -1,5 +1,6 @@
 // Http has a handler that pays an order, one request at a time. It answers 409
-// while others pay it, and 503 without Redis. It needs only Go, see quickstart.
+// while others pay it, 503 without Redis, and 500 if charge has failed, or the
+// lock was lost meanwhile. It needs only Go, see quickstart.
 package main
 
 import (
@@ -21,10 +22,12 @@ func payHandler(client *relock.Client, charge func(context.Context) error) http.
 		lock := relock.NewRedisLock("orders/"+r.PathValue("id"), client, relock.WithBlockTimeout(200*time.Millisecond))
 		switch err := lock.Do(r.Context(), charge); {
 		case r.Context().Err() != nil: // nobody waits for the answer
-		case errors.Is(err, relock.ErrLockAcquiredByOthers):
+		case relock.NotRun(err) && errors.Is(err, relock.ErrLockAcquiredByOthers):
 			http.Error(w, "is being paid", http.StatusConflict)
-		case err != nil:
+		case relock.NotRun(err):
 			http.Error(w, "try again later", http.StatusServiceUnavailable)
+		case err != nil: // charge has failed, or the lock was lost while it ran
+			http.Error(w, "may be paid, look first", http.StatusInternalServerError)
 		}
 	})
 	return mux
@@ -32,8 +35,8 @@ func payHandler(client *relock.Client, charge func(context.Context) error) http.
 
 func main() { embedded.Main(run) }
 
-// run pays an order, and once more while it is being paid.
-func run(_ context.Context, out io.Writer, url string) error {
+// run pays an order in each of these situations.
+func run(ctx context.Context, out io.Writer, url string) error {
 	client, err := relock.NewClientURL(url)
 	if err != nil {
 		return err
@@ -43,8 +46,10 @@ func run(_ context.Context, out io.Writer, url string) error {
 		again = post(payHandler(client, func(context.Context) error { return nil }))
 		return nil
 	}))
+	failed := post(payHandler(client, func(context.Context) error { return relock.ErrLockAcquiredByOthers })) // of another lock
+	lost := post(payHandler(client, func(context.Context) error { return client.ForceUnlock(ctx, "orders/42", "by hand") }))
 	err = client.Close() // as if Redis were gone
-	log.New(out, "", 0).Println("paid:", first, "meanwhile:", again, "without Redis:", post(payHandler(client, nil)))
+	log.New(out, "", 0).Println("paid:", first, "meanwhile:", again, "failed:", failed, "lost:", lost, "without Redis:", post(payHandler(client, nil)))
 	return err
 }
 

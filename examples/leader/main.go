@@ -1,5 +1,4 @@
-// Leader elects one of two candidates, and an operator deposes her. It needs
-// only Go, see quickstart.
+// Leader elects one of two candidates. It needs only Go, see quickstart.
 package main
 
 import (
@@ -17,35 +16,45 @@ import (
 func main() { embedded.Main(run) }
 
 func run(ctx context.Context, out io.Writer, url string) error {
-	client, err := relock.NewClientURL(url)
+	lines, news, candidates := log.New(out, "", 0), make(chan string, 9), sync.WaitGroup{}
+	ctx, stop := context.WithCancel(ctx)
+	defer func() { stop(); candidates.Wait() }()
+	for _, name := range []string{"ann", "bob"} { // each candidate is a process in real life
+		client, err := relock.NewClientURL(url, relock.WithLabel(name))
+		if err != nil {
+			return err
+		}
+		candidates.Go(func() {
+			defer client.Close() //nolint:errcheck // nothing is held by then
+			lines.Println(name, "ends:", campaign(ctx, client, func(ctx context.Context) error {
+				news <- name + " leads"
+				<-ctx.Done() // until she leads no more
+				news <- name + " stops: " + context.Cause(ctx).Error()
+				return context.Cause(ctx)
+			}))
+		})
+		if name == "bob" {
+			lines.Println("deposed:", depose(ctx, client), embedded.Next(ctx, news))
+		}
+		lines.Println(embedded.Next(ctx, news))
+	}
+	return nil
+}
+
+func campaign(ctx context.Context, client *relock.Client, lead func(context.Context) error) error {
+	locker, err := relock.NewLocker(client)
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	lines, leads, candidates := log.New(out, "", 0), make(chan string, 9), sync.WaitGroup{}
-	for _, name := range []string{"ann", "bob"} {
-		candidates.Go(func() {
-			campaign(ctx, client, name, lines, func(ctx context.Context) error {
-				leads <- name
-				<-ctx.Done() // until she leads no more
-				return nil
-			})
-		})
-		lines.Println(<-leads, "leads")
-		if name == "ann" {
-			err = client.ForceUnlock(ctx, "leader", "moves to another zone")
-		}
-	}
-	stop()
-	candidates.Wait()
-	return errors.Join(err, client.Close())
+	leader := relock.NewLeader(locker, "leader")
+	return leader.Run(ctx, lead) // after a loss it campaigns again
 }
 
-func campaign(ctx context.Context, client *relock.Client, name string, lines *log.Logger, lead func(context.Context) error) {
-	lock := relock.NewRedisLock("leader", client, relock.WithBlock(), relock.WithLabel(name))
-	for ctx.Err() == nil {
-		err := lock.Do(ctx, lead) // waits, then leads until the lock is lost
-		lines.Println(name, "stops:", err)
-		time.Sleep(time.Second) // others first
+// depose is what an operator does, once the leader has a candidate behind it.
+func depose(ctx context.Context, client *relock.Client) error {
+	info, err := client.Inspect(ctx, "leader")
+	for ; err == nil && (info.Holder == nil || info.Holder.Label != "ann" || info.Waiting == 0); info, err = client.Inspect(ctx, "leader") {
+		time.Sleep(10 * time.Millisecond)
 	}
+	return errors.Join(err, client.ForceUnlock(ctx, "leader", "moves to another zone"))
 }

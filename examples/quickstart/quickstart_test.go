@@ -15,8 +15,8 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/examples/internal/embedded"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // asProgram makes the test binary the program itself.
@@ -148,7 +148,7 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	err := run(t.Context(), &out, "redis://127.0.0.1:1", relock.WithWatchdog(lease))
-	require.ErrorContains(t, err, "the server does not answer")
+	require.ErrorContains(t, err, "the server cannot be used")
 	assert.Empty(t, out.String())
 }
 
@@ -167,7 +167,7 @@ func TestEnds(t *testing.T) {
 func TestExitCode(t *testing.T) {
 	t.Parallel()
 	for url, message := range map[string]string{
-		"redis://127.0.0.1:1":          "quickstart failed: the server does not answer",
+		"redis://127.0.0.1:1":          "quickstart failed: the server cannot be used",
 		"http://user:secret@127.0.0.1": "URL: its scheme is not redis",
 	} {
 		program := exec.CommandContext(t.Context(), os.Args[0])

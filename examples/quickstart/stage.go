@@ -37,7 +37,7 @@ func (s *stage) close() error { return errors.Join(s.first.Close(), s.second.Clo
 
 func (s *stage) showAll(ctx context.Context) error {
 	if err := s.first.Ping(ctx); err != nil {
-		return fmt.Errorf("the server does not answer: %w", err)
+		return fmt.Errorf("the server cannot be used: %w", err)
 	}
 	for i, part := range parts {
 		s.log.Printf("\n%d. %s", i+1, part.title)

@@ -40,6 +40,16 @@ func Start() (*Server, error) {
 	return e, nil
 }
 
+// Next returns what comes next, or "" if ctx ends before.
+func Next(ctx context.Context, from <-chan string) string {
+	select {
+	case one := <-from:
+		return one
+	case <-ctx.Done():
+		return ""
+	}
+}
+
 // Main runs an example on the server of REDIS_URL or, without it, on a new one.
 // The program ends with code 1 if the example fails.
 func Main(run func(ctx context.Context, out io.Writer, url string) error) {

@@ -11,11 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/examples/internal/embedded"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // OnBoth runs an example on an embedded and on a real server, and checks what
-// it prints.
+// it prints. Ctrl-C must end it at any time, so it also runs interrupted.
 func OnBoth(t *testing.T, run func(ctx context.Context, out io.Writer, url string) error, check func(t *testing.T, out string)) {
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
@@ -24,6 +25,14 @@ func OnBoth(t *testing.T, run func(ctx context.Context, out io.Writer, url strin
 	t.Run("real", func(t *testing.T) {
 		t.Parallel()
 		on(t, "unix://"+redistest.Start(t).Address, run, check)
+	})
+	t.Run("interrupted", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		url := "unix://" + redistest.Start(t).Address
+		ended := testkit.Async(t, func() error { t.Log(run(ctx, io.Discard, url)); return nil })
+		require.NoError(t, testkit.ResultWithin(t, ended, testkit.Patience))
 	})
 }
 
