@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // A server clock that jumps forward makes the server forget locks, see
@@ -76,7 +76,7 @@ func TestServerClockBackLeavesTheHolderAlone(t *testing.T) {
 	clock.Advance(t, clockJump)
 	for _, h := range holds {
 		until := h.ValidUntil()
-		locktest.LeaseOf(h).RenewNow()
+		locktest.RenewNow(h)
 		requireLost(t, h)
 		t.Logf("%s: found lost %v before its valid until", h.Key(), time.Until(until).Round(time.Millisecond))
 		require.False(t, keyThere(t, s, h.Key()))
@@ -124,6 +124,32 @@ func outlives(t *testing.T, s *redistest.Server, h relock.Hold) time.Duration {
 	asked := time.Now()
 	left := keyLeft(t, s, h.Key())
 	return until.Sub(asked) - left
+}
+
+// Replicas are sent the time at which a key expires. So after a failover the
+// clock of the new master decides: the difference is a jump. A lock is free
+// immediately if that clock is ahead by more than the lease.
+func TestClockOfTheNewMasterDecides(t *testing.T) {
+	t.Parallel()
+	together(t, map[string]time.Duration{"ahead": clockJump, "behind": -clockJump}, func(t *testing.T, jump time.Duration) {
+		const lease = time.Minute
+		master := redistest.StartTCP(t, "--repl-diskless-sync-delay", "0")
+		replica, clock := redistest.StartWithClock(t)
+		clock.Advance(t, jump)
+		locktest.Replicate(t, replica, master)
+		one := locktest.Take(t, relock.NewRedisLock("k", clientOf(t, master), relock.WithExpiry(lease), relock.WithReplicas(1, 10*time.Second), relock.WithBlock()).Acquire)
+		master.Kill(t)
+		replica.Do(t, "REPLICAOF", "NO", "ONE")
+		two, err := relock.NewRedisLock("k", clientOf(t, replica)).TryAcquire(t.Context())
+		require.NoError(t, one.Err())
+		if jump > 0 {
+			require.NoError(t, err, "two holds are valid together")
+			require.NoError(t, two.Err())
+			return
+		}
+		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
+		require.Greater(t, keyLeft(t, replica, "k"), clockJump)
+	})
 }
 
 // A server clock that runs up to one percent faster than the holder's does not

@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,12 +14,15 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
-// crowd is many goroutines that wait for one lock, on several clients.
+// crowd is many goroutines that wait for one lock or semaphore, on several
+// clients.
 type crowd struct {
 	*testing.T
+	permits int // 0 of a plain lock
 	server  *redistest.Server
 	conn    redis.Conn
 	clients []*relock.Client
@@ -67,17 +71,16 @@ func (c *crowd) commands() int {
 // queue.
 func (c *crowd) gather(group *sync.WaitGroup) []string {
 	c.Helper()
-	holder, err := relock.NewRedisLock("crowd", newParentClient(c, c.server), c.options...).Acquire(c.Context())
-	require.NoError(c, err)
+	release := c.takeAll()
 	for _, client := range c.clients {
-		lock := relock.NewRedisLock("crowd", client, c.options...)
+		acquire := c.lockOf(client)
 		for range c.waiters {
-			group.Go(func() { c.take(lock) })
+			group.Go(func() { c.take(acquire) })
 		}
 	}
 	queue := keyInRedis("crowd") + ":q"
 	all := len(c.clients) * c.waiters
-	if !c.fair() {
+	if !c.fair() && c.permits == 0 {
 		all = len(c.clients)               // the others wait in the process
 		time.Sleep(300 * time.Millisecond) // until they do: nothing shows it
 	}
@@ -86,29 +89,62 @@ func (c *crowd) gather(group *sync.WaitGroup) []string {
 	}
 	waits, err := redis.Strings(c.do("ZRANGE", queue, 0, -1), nil)
 	require.NoError(c, err)
-	require.NoError(c, holder.Unlock(c.Context()))
+	release()
 	return waits
+}
+
+func (c *crowd) lockOf(client *relock.Client) func(context.Context) (relock.Hold, error) {
+	if c.permits == 0 {
+		return relock.NewRedisLock("crowd", client, c.options...).Acquire
+	}
+	return relock.NewSemaphore("crowd", c.permits, client, c.options...).Acquire
+}
+
+// takeAll takes the lock, or all permits.
+func (c *crowd) takeAll() (release func()) {
+	c.Helper()
+	acquire := c.lockOf(newParentClient(c, c.server))
+	var holds []relock.Hold
+	for range max(1, c.permits) {
+		hold, err := acquire(c.Context())
+		require.NoError(c, err)
+		holds = append(holds, hold)
+	}
+	return func() {
+		for _, h := range holds {
+			require.NoError(c, h.Unlock(c.Context()))
+		}
+	}
 }
 
 func (c *crowd) fair() bool { return len(c.options) > 1 } // WithBlock is one
 
 // take takes the lock once, and notes under which hold.
-func (c *crowd) take(lock *relock.RedisLock) {
-	hold, err := lock.Acquire(c.Context())
+func (c *crowd) take(acquire func(context.Context) (relock.Hold, error)) {
+	hold, err := acquire(c.Context())
 	if err != nil {
 		c.Errorf("a waiter got no lock: %v", err)
 		return
 	}
+	c.note(hold)
+	if err := hold.Unlock(c.Context()); err != nil {
+		c.Errorf("unlock: %v", err)
+	}
+}
+
+// note notes the hold: of a plain lock as the server has it.
+func (c *crowd) note(h relock.Hold) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.permits > 0 {
+		c.got = append(c.got, locktest.HoldOf(h))
+		return
+	}
 	c.own++
 	value, err := redis.String(c.conn.Do("GET", keyInRedis("crowd")))
 	if err == nil {
 		hold, _ := lockspec.CutHold(strings.Split(value, "|")[2]) // it may be reserved only
 		c.got = append(c.got, hold)
-	}
-	c.mu.Unlock()
-	if err := hold.Unlock(c.Context()); err != nil {
-		c.Errorf("unlock: %v", err)
 	}
 }
 
@@ -160,11 +196,43 @@ func (c *crowd) report(gathering, serving time.Duration) {
 func TestCostOfAGrant(t *testing.T) {
 	for name, options := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
 		t.Run(name, func(t *testing.T) {
-			few, many := newCrowd(t, 4, 60, options...), newCrowd(t, 4, 600, options...)
-			few.run()
-			many.run()
-			t.Logf("%.1f commands for each grant of few, %.1f of many", few.cost, many.cost)
-			require.Less(t, many.cost, 1.5*few.cost, "commands for each grant of many, and of few")
+			requireSameCost(t, newCrowd(t, 4, 60, options...), newCrowd(t, 4, 600, options...))
+		})
+	}
+}
+
+// requireSameCost returns the holds of many in the order of the queue.
+func requireSameCost(t *testing.T, few, many *crowd) (queued []string) {
+	t.Helper()
+	few.run()
+	queued = many.run()
+	t.Logf("%.1f commands for each grant of few, %.1f of many", few.cost, many.cost)
+	require.Less(t, many.cost, 1.5*few.cost, "commands for each grant of many, and of few")
+	return queued
+}
+
+// The same holds for a semaphore. All its waiters are served, also thousands.
+// If it is fair, none passes more others than have a permit with it, and a
+// grant costs at most four times that of a plain lock.
+func TestCrowdOfASemaphore(t *testing.T) {
+	for name, options := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}} {
+		t.Run(name, func(t *testing.T) {
+			few, many := newCrowd(t, 4, pick(100, 40), options...), newCrowd(t, 4, pick(2500, 400), options...)
+			few.permits, many.permits = 8, 8
+			place := map[string]int{}
+			for i, hold := range requireSameCost(t, few, many) {
+				place[hold] = i
+			}
+			if !many.fair() {
+				return
+			}
+			for i, hold := range many.got {
+				require.Less(t, place[hold], i+many.permits, "it has passed others")
+			}
+			plain := newCrowd(t, 4, pick(100, 40), options...)
+			plain.run()
+			t.Logf("%.1f commands for each grant, %.1f of a plain lock", many.cost, plain.cost)
+			require.Less(t, many.cost, 4*plain.cost)
 		})
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // downAfter is when a master counts as down. A machine that stalls must not
@@ -24,13 +24,22 @@ type newSet func(t testing.TB) (set locktest.FailingSet, newClient func() *reloc
 
 func newSentinelSet(t testing.TB) (locktest.FailingSet, func() *relock.Client, [2]string) {
 	s := redistest.StartSentinels(t, downAfter)
-	return s, func() *relock.Client { return locktest.SentinelClient(t, s, relock.WithKeyPrefix(prefix)) }, [2]string{"unfair", "fair"}
+	return s, func() *relock.Client { return clientOfSet(t, s) }, [2]string{"unfair", "fair"}
 }
 
 func newClusterSet(t testing.TB) (locktest.FailingSet, func() *relock.Client, [2]string) {
 	c := redistest.StartCluster(t, 3, 2) // one is left after a failover
 	locks := [2]string{c.NameAt(t, c.Servers[0], "unfair"), c.NameAt(t, c.Servers[0], "fair")}
-	return c, func() *relock.Client { return locktest.ClusterClient(t, c, relock.WithKeyPrefix(prefix)) }, locks
+	return c, func() *relock.Client { return clientOfSet(t, c) }, locks
+}
+
+// clientOfSet returns a client of a set with the prefix of all.
+func clientOfSet(t testing.TB, set locktest.FailingSet, opts ...relock.ClientOption) *relock.Client {
+	opts = append(opts, relock.WithKeyPrefix(prefix))
+	if c, ok := set.(*redistest.Cluster); ok {
+		return locktest.ClusterClient(t, c, opts...)
+	}
+	return locktest.SentinelClient(t, set.(*redistest.Sentinels), opts...)
 }
 
 // failure is a set and the way in which its masters fail.
@@ -58,7 +67,7 @@ func TestHandOffsWhileMastersDie(t *testing.T) {
 	t.Parallel()
 	together(t, failures(), func(t *testing.T, f failure) {
 		set, newClient, locks := f.set(t)
-		l := locktest.NewFailoverLoad(t, set, locks, newClient, relock.WithReplicas(1, 500*time.Millisecond))
+		l := locktest.NewFailoverLoad(t, set, locks, newClient, 1)
 		var copied, named []time.Duration // from then to the first grant, net
 		for i := range pick(20, 2) {
 			start, watch := time.Now(), testkit.NewStopwatch(t)
@@ -75,6 +84,78 @@ func TestHandOffsWhileMastersDie(t *testing.T) {
 	})
 }
 
+// Failovers lose releases that the old master has answered. The locks are
+// granted again when the leases of these holds have ended, and not later.
+func TestLostReleasesEndWithTheirLeases(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	together(t, map[string]newSet{"Sentinels": newSentinelSet, "Cluster": newClusterSet}, func(t *testing.T, start newSet) {
+		set, newClient, locks := start(t)
+		// The old master grants nothing meanwhile: it has too few replicas.
+		l := locktest.NewFailoverLoad(t, set, locks, newClient, 2, relock.WithWatchdog(lease))
+		for range pick(10, 1) {
+			for _, end := range locktest.LostReleases(set) {
+				watch, before := testkit.NewStopwatch(t), len(l.BothAfterCopy)
+				l.FailOver(end)
+				watch.Check(l.BothAfterCopy[before], lease+time.Second)
+			}
+		}
+		l.Stop()
+		l.RequireNoOverlap()
+	})
+}
+
+// Masters are replaced while clients wait for a fair lock. It is released as
+// soon as a replica takes writes, before most clients are back, or 1 s or 3 s
+// later: before a silent client loses its turn, and after that. The waiters are
+// served in the order in which they came.
+func TestFairOrderAfterAFailover(t *testing.T) {
+	t.Parallel()
+	later := []time.Duration{0, time.Second, 3 * time.Second}
+	rows := map[string]fairFailure{}
+	for name, f := range failures() {
+		rows[name] = fairFailure{f, later[:pick(3, 1)]}
+	}
+	rows["Sentinels/killed"] = fairFailure{failures()["Sentinels/killed"], later}
+	together(t, rows, func(t *testing.T, f fairFailure) {
+		set, newClient, locks := f.set(t)
+		o := locktest.NewFailoverOrder(t, set, locks[1], newClient)
+		for range pick(5, 1) {
+			for _, pause := range f.pauses {
+				old := set.MasterOf(t, prefix+locks[1])
+				o.Require(func(relock.Hold) {
+					f.end(old, t)
+					locktest.AwaitPromotion(t, set, old, "probe:{"+locks[1]+"}")
+					<-time.After(pause)
+				})
+				set.Return(t, old)
+			}
+		}
+	})
+}
+
+// fairFailure is a failure, and how long after a promotion locks are released.
+type fairFailure struct {
+	failure
+	pauses []time.Duration
+}
+
+// The same when an operator replaces the master, and its successor right after
+// that.
+func TestFairOrderAfterPlannedFailovers(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinels(t, downAfter)
+	o := locktest.NewFailoverOrder(t, s, "fair", func() *relock.Client { return locktest.SentinelClient(t, s, relock.WithKeyPrefix(prefix)) })
+	for range pick(10, 1) {
+		old := s.MasterOf(t, "")
+		o.Require(func(h relock.Hold) {
+			s.FailOver(t)
+			o.AwaitAt(s.FailOver(t), h)
+		})
+		s.Return(t, old)
+	}
+}
+
 // The control: a lock that no replica has is lost with its master, and two
 // holds are valid together. With WithReplicas it is not granted.
 func TestFailoverWithoutReplicationOverlaps(t *testing.T) {
@@ -82,6 +163,45 @@ func TestFailoverWithoutReplicationOverlaps(t *testing.T) {
 	together(t, failures(), func(t *testing.T, f failure) {
 		set, newClient, locks := f.set(t)
 		locktest.RequireOverlap(t, set, locks[0], newClient, f.end)
+	})
+}
+
+// Without WithReplicas, beside a client that reaches the old master only, and
+// learns nothing of its failover. Its holds overlap with others, and end within
+// a lease after the old master took its last write. How many overlaps there are
+// is a figure.
+func TestClientThatIsCutOffInAFailover(t *testing.T) {
+	t.Parallel()
+	sets := map[string]newSet{"Sentinels": newSentinelSet, "Cluster": newClusterSet}
+	together(t, sets, func(t *testing.T, start newSet) {
+		set, newClient, locks := start(t)
+		l := locktest.NewFailoverLoad(t, set, locks, newClient, 0)
+		var way locktest.Network
+		c := clientOfSet(t, set, relock.WithDialer(way.Dial))
+		for range pick(5, 1) {
+			for _, end := range locktest.LostReleases(set) {
+				l.FailOverWithout(c, &way, end)
+			}
+		}
+		l.Stop()
+		l.Report()
+	})
+}
+
+// A hold that a failover loses ends although its client sends nothing and its
+// lease is not renewed: the client looks for the master each 10 s.
+func TestIdleHolderLearnsOfAFailover(t *testing.T) {
+	t.Parallel()
+	together(t, map[string]newSet{"Sentinels": newSentinelSet, "Cluster": newClusterSet}, func(t *testing.T, start newSet) {
+		set, newClient, locks := start(t)
+		c, first := newClient(), set.MasterOf(t, locks[0])
+		set.CutReplication(t, first)
+		h := locktest.Take(t, relock.NewRedisLock(locks[0], c, relock.WithExpiry(time.Hour)).Acquire)
+		set.TakeOver(t, first)
+		set.AwaitSuccessor(t, first)
+		watch := testkit.NewStopwatch(t)
+		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), patience), relock.ErrLockLost)
+		watch.Within(13 * time.Second) // and a load, a check, and the reason
 	})
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/fence"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // fencedRole takes a lock, and then writes as asked, without checking its hold:

@@ -18,19 +18,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // roles are what the helper processes of this package do.
 var roles = map[string]faults.Role{
 	"contender":  contenderRole,
+	"permits":    permitRole,
+	"limited":    limitedRole,
 	"losers":     losersRole,
 	"holder":     holderRole,
 	"fenced":     fencedRole,
 	"worker":     workerRole,
 	"taskholder": taskHolderRole,
 	"mover":      moverRole,
+	"candidate":  candidateRole,
 }
 
 const (

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/test/faults"
 )
 
 // losers are holds, each on a separate client, whose ends are observed.

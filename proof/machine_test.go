@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // TestStateMachine makes random calls of reentrant locks, by several owners on
@@ -51,7 +51,10 @@ var defaultChecks bool
 // setRapid sets the flags of rapid that the command line leaves at their
 // defaults. They are the process's, so all machines share them.
 func setRapid() error {
-	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.steps": "50", "rapid.checks": pick("260", "10")} {
+	for name, value := range map[string]string{
+		"rapid.nofailfile": "true", "rapid.steps": "50",
+		"rapid.checks": pick("260", "10"), "rapid.shrinktime": pick("30s", "3s"),
+	} {
 		f := flag.Lookup(name)
 		if f.Value.String() != f.DefValue {
 			continue

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/test/faults"
 )
 
 // long makes the tests run at full length: make test-long.

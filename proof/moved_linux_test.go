@@ -10,10 +10,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // movedSection is one visit of a hold that moves.
@@ -51,7 +51,7 @@ func TestMovedHolds(t *testing.T) {
 		return faults.Script(script.Transfer.SHA)(args) || faults.Script(script.ReentrantTransfer.SHA)(args)
 	}
 	sections := func() map[string][]movedSection { return movedSections(all, killedAt) }
-	limit := time.Now().Add(pick(10*time.Minute, patience))
+	limit := time.Now().Add(pick(10*time.Minute, 4*time.Minute))
 	for round := 1; moves(sections()) < pick(10_000, 200) || len(killedAt) < pick(20, 2); round++ {
 		require.True(t, time.Now().Before(limit), "too few hand-overs")
 		for range 10 {

@@ -11,13 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // One watchdog keeps any number of locks: a few goroutines, a KiB for
 // each lock, and a small multiple of what bare redigo uses to renew them.
 func TestWatchdogKeepsManyLocks(t *testing.T) {
-	locks := pick(100_000, 5000)
+	locks := pick(100_000, 40_000)
 	lease := pick(30*time.Second, 5*time.Second) // a command has a third of it
 	length := pick(2*lease, lease)
 	server := redistest.Start(t)

@@ -10,9 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 const serverPrefix = "server:"
@@ -47,10 +48,8 @@ func (k serverKind) hold(t testing.TB, c *relock.Client, opts ...relock.LockOpti
 
 func serverClient(t testing.TB, network, address string, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
-	c, err := relock.NewClient(network, address, "", append(opts, relock.WithKeyPrefix(serverPrefix))...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	return locktest.CloseLater(t)(relock.NewClient(network, address, "",
+		append(opts, relock.WithKeyPrefix(serverPrefix))...))
 }
 
 func clientOf(t testing.TB, s *redistest.Server) *relock.Client {

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // forgottenLease is so long that no renewal comes while a test waits, but the
@@ -162,7 +162,7 @@ func (f *forgotten) begin(t *testing.T) {
 	if f.taken {
 		f.take(t)
 	}
-	locktest.LeaseOf(f.hold).RenewNow()
+	locktest.RenewNow(f.hold)
 }
 
 func (f *forgotten) take(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // memoryLease is so long that only the renewals come that a test asks for.
@@ -73,7 +73,7 @@ func TestEmptyRestartWithoutMemory(t *testing.T) {
 	s.BootAndLoad(t)
 	s.Do(t, "CONFIG", "SET", "maxmemory", 1)
 	for _, h := range holds {
-		locktest.LeaseOf(h).RenewNow()
+		locktest.RenewNow(h)
 		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost)
 		requireLost(t, h)
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // A re-entry, an inner Unlock and an Extend find a loss too, before a renewal
@@ -54,14 +54,14 @@ func TestLockSurvivesARestartWithData(t *testing.T) {
 			s := redistest.Start(t, appendOnly(fsync)...)
 			s.Do(t, "SET", "something", "else") // makes the file
 			var log locktest.LogBuffer
-			c := serverClient(t, s.Network, s.Address, log.Option())
+			c := serverClient(t, s.Network, s.Address, log.Debug())
 			var all []survivor
 			for _, kind := range serverKinds {
 				all = append(all, newSurvivor(t, s, c, kind))
 			}
 			s.Kill(t)
 			for _, one := range all {
-				locktest.LeaseOf(one.watched).RenewNow()
+				locktest.RenewNow(one.watched)
 			}
 			testkit.Eventually(t, testkit.Patience, func() bool {
 				return strings.Count(log.String(), "renewal failed") >= len(all)

@@ -13,11 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/queue"
 )
+
+// keptLease is the lease of a delivery that is renewed while its slot moves.
+const keptLease = 5 * time.Second
 
 // clusterTasks is a task queue of a Cluster, with workers in several clients.
 type clusterTasks struct {
@@ -47,7 +50,7 @@ func TestTasksOnACluster(t *testing.T) {
 	t.Parallel()
 	together(t, locktest.MasterEnds, func(t *testing.T, end func(*redistest.Server, testing.TB)) {
 		s := newClusterTasks(t)
-		kept := s.keep()
+		kept, taken := s.keep(), time.Now()
 		slot := s.cluster.SlotOf(t, s.name)
 		var took []time.Duration
 		for i := range pick(20, 3) {
@@ -59,6 +62,7 @@ func TestTasksOnACluster(t *testing.T) {
 			took = append(took, s.wakeUp())
 		}
 		s.requireOnce()
+		time.Sleep(time.Until(taken.Add(keptLease))) // it has lived on by renewals
 		require.NoError(t, kept.Ack(t.Context()))
 		for i := range pick(20, 1) {
 			stop := s.produce(fmt.Sprint("before", i))
@@ -126,9 +130,9 @@ var errUnderWay = errors.New("under way")
 
 // keep returns a delivery of a queue in the same slot, which is renewed.
 func (s *clusterTasks) keep() *queue.Delivery {
-	q, err := queue.New(s.name, locktest.ClusterClient(s, s.cluster), queue.WithLease(time.Second))
+	q, err := queue.New(s.name, locktest.ClusterClient(s, s.cluster), queue.WithLease(keptLease))
 	require.NoError(s, err)
-	require.NoError(s, q.Enqueue(s.Context(), queue.Task{ID: "kept"}))
+	require.NoError(s, putTasks(s.Context(), q, queue.Task{ID: "kept"}))
 	return takeTask(s.T, q, "kept")
 }
 
@@ -159,7 +163,7 @@ func (s *clusterTasks) enqueue(task queue.Task) {
 	s.runs[task.ID] = nil
 	s.mu.Unlock()
 	for limit := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		err := s.queue.Enqueue(s.Context(), task)
+		err := putTasks(s.Context(), s.queue, task)
 		if err == nil || errors.Is(err, queue.ErrDuplicate) {
 			return
 		}

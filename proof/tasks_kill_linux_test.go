@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/queue"
 )
 
@@ -55,7 +55,7 @@ func TestTasksOfKilledWorkers(t *testing.T) {
 		for n := range free {
 			tasks = append(tasks, queue.Task{ID: fmt.Sprint("free-", n)})
 		}
-		return q.Enqueue(t.Context(), tasks...)
+		return putTasks(t.Context(), q, tasks...)
 	})
 	start := time.Now()
 	left := func() int {

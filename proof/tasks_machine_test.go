@@ -1,9 +1,12 @@
 package proof
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,16 +17,18 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/queue"
 )
 
 // TestTaskStateMachine makes random calls of one task queue by two clients.
-// Messages are lost, doubled and late, connections are cut, the server's clock
-// jumps, and it is killed and restarted from its append-only file. After each
-// step, the server's keys are compared with a model.
+// Messages are lost, doubled, slow and late, connections are cut, and callers
+// leave. The memory is full, scripts are not permitted, and clients are
+// replaced. The server's clock jumps and is set back, and it is killed and
+// restarted from its append-only file. After each step, the server's keys are
+// compared with a model.
 //
 // A failure prints the shortest sequence that was found, and a seed.
 func TestTaskStateMachine(t *testing.T) {
@@ -58,28 +63,52 @@ func isScript(args []string) bool { return strings.HasPrefix(strings.ToUpper(arg
 
 const (
 	taskTimeout = 150 * time.Millisecond // of a command
-	taskKeys    = serverPrefix + "queue:{machine}:"
+	taskQueue   = serverPrefix + "queue:{machine}"
+	taskKeys    = taskQueue + ":"
 )
 
-// taskFaults are what may happen to a request or its answer.
-var taskFaults = []struct {
+// taskFault is what may happen to a request or its answer.
+type taskFault struct {
 	name   string
 	action faults.Action
-}{
+}
+
+var taskFaults = []taskFault{
 	{"request doubled", faults.Double},
 	{"request doubled, late", faults.Hold},
 	{"cut before the request", faults.CutBefore},
 	{"cut in the request", faults.CutInRequest},
 	{"cut in the answer", faults.CutInAnswer},
 	{"cut instead of answer", faults.CutAfter},
-	{"request late, cut", faults.HoldAndCut},
+	{lateAndCut, faults.HoldAndCut},
 	{"error line", faults.ErrorLine("LOADING soon")},
 	{"executed, an error line", faults.ExecuteThenError("LOADING soon")},
 	{"request lost", faults.DropRequest},
 	{"answer lost", faults.DropAnswer},
 	{"request late", faults.HoldOnly},
 	{"answer late", faults.Delay(2 * taskTimeout)},
+	{"answer doubled", faults.DoubleAnswer},
+	{"reset in the answer", faults.ResetInAnswer},
+	{"a proxy's error line", faults.ErrorLine("upstream failure")},
+	{"executed, a proxy's error line", faults.ExecuteThenError("upstream failure")},
+	{"request byte by byte", faults.SlowRequest(taskTimeout / 3)},
+	{"answer byte by byte", faults.SlowAnswer(taskTimeout / 3)},
+	{memoryIsFull, faults.Delay(0)},
+	{notPermitted, faults.Delay(0)},
+	{callerLeaves, faults.Delay(taskTimeout / 2)},
 }
+
+const (
+	// lateAndCut is a request that arrives after its connection has gone.
+	lateAndCut = "request late, cut"
+	// memoryIsFull is the fault of a server that refuses what needs memory.
+	memoryIsFull = "memory is full"
+	// notPermitted is that of a server that refuses scripts.
+	notPermitted = "scripts are not permitted"
+	// callerLeaves is that of a caller whose context is cancelled when its
+	// request is under way.
+	callerLeaves = "caller leaves"
+)
 
 // taskBench is what all runs share.
 type taskBench struct {
@@ -101,10 +130,19 @@ type taskMachine struct {
 	clients    []*relock.Client
 	queues     []*queue.Queue
 	model      *taskModel
-	deliveries []*queue.Delivery // settled and lost ones, too
-	fence      int64             // the highest so far
+	deliveries []*taskDelivery // settled and lost ones, too
+	fence      int64           // the highest so far
 	collected  int
+	gates      int              // receives by lock
+	suspects   [2]*taskDelivery // what each client runs that was interrupted
 	trail      []string
+}
+
+// taskDelivery is a delivery, and the number of the client that has it.
+type taskDelivery struct {
+	*queue.Delivery
+	client  int
+	settled bool // or tried
 }
 
 // run is one sequence of calls.
@@ -122,32 +160,83 @@ func (b *taskBench) run(r *rapid.T) {
 		}
 	}()
 	for range 2 {
-		m.add(r, unique)
+		c, q := m.open(r)
+		m.clients, m.queues = append(m.clients, c), append(m.queues, q)
 	}
 	r.Repeat(map[string]func(*rapid.T){"step": m.step})
 }
 
-func (m *taskMachine) add(r *rapid.T, unique time.Duration) {
+// open returns a new client, and its queue.
+func (m *taskMachine) open(r *rapid.T) (*relock.Client, *queue.Queue) {
 	c, err := relock.NewClient(m.proxy.Network, m.proxy.Address, "", relock.WithKeyPrefix(serverPrefix), relock.WithCommandTimeout(taskTimeout))
 	require.NoError(r, err)
-	q, err := queue.New("machine", c, queue.WithLease(modelTaskTime), queue.WithMaxAttempts(modelAttempts), queue.WithUnique(unique))
+	q, err := queue.New("machine", c, queue.WithLease(modelTaskTime), queue.WithMaxAttempts(modelAttempts),
+		queue.WithMaxInterruptions(modelFatal), queue.WithUnique(m.model.unique))
 	require.NoError(r, err)
-	m.clients, m.queues = append(m.clients, c), append(m.queues, q)
+	return c, q
 }
 
 // call makes a call that may meet a fault, and reports whether it did.
-func (m *taskMachine) call(r *rapid.T, what string, f func()) (met bool) {
+func (m *taskMachine) call(r *rapid.T, what string, f func(context.Context)) (met bool) {
 	name := ""
 	if rapid.IntRange(0, 7).Draw(r, "fault") == 7 {
 		name = rapid.SampledFrom(taskFaults).Draw(r, "which").name
 	}
 	m.trail = append(m.trail, strings.TrimSpace(what+" "+name))
 	m.armed.Store(name)
-	f()
+	switch name {
+	case memoryIsFull:
+		m.serverDoes(r, "CONFIG", "SET", "maxmemory", "1")
+		defer m.serverDoes(r, "CONFIG", "SET", "maxmemory", "0")
+	case notPermitted:
+		m.serverDoes(r, "ACL", "SETUSER", "default", "-eval", "-evalsha")
+		defer m.serverDoes(r, "ACL", "SETUSER", "default", "+eval", "+evalsha")
+	}
+	if name == callerLeaves {
+		m.leave(r, f)
+	} else {
+		f(r.Context())
+	}
 	if met = m.armed.Swap("") == "" && name != ""; met {
 		m.met++
 	}
 	return met
+}
+
+// leave makes a call whose caller leaves once the server has executed its first
+// script, and before the answer comes.
+func (m *taskMachine) leave(r *rapid.T, f func(context.Context)) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	before, ended := m.scripts(r), make(chan struct{})
+	go func() {
+		defer close(ended)
+		f(ctx)
+	}()
+	for m.armed.Load() != "" || m.scripts(r) == before {
+		select {
+		case <-ended: // it sends no script
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+	cancel()
+	<-ended
+}
+
+// scripts returns what the server says of the scripts by their digests that it
+// has executed.
+func (m *taskMachine) scripts(r *rapid.T) string {
+	info, err := redis.String(m.conn.Do("INFO", "commandstats"))
+	require.NoError(r, err)
+	_, line, _ := strings.Cut(info, "cmdstat_evalsha:calls=")
+	calls, _, _ := strings.Cut(line, ",")
+	return calls
+}
+
+func (m *taskMachine) serverDoes(r *rapid.T, command string, args ...any) {
+	_, err := m.conn.Do(command, args...)
+	require.NoError(r, err)
 }
 
 // become requires that the server is soon as one of the models.
@@ -159,6 +248,7 @@ func (m *taskMachine) become(r *rapid.T, models ...*taskModel) {
 		for _, model := range models {
 			if got == model.String() && model.isDue(due) {
 				m.model = model
+				m.model.last = m.lastNumber(r)
 				return
 			}
 		}
@@ -166,6 +256,16 @@ func (m *taskMachine) become(r *rapid.T, models ...*taskModel) {
 	text := fmt.Sprintf("%s\nthe server has\n%s%v\nthe model has\n%v", strings.Join(m.trail, "\n"), got, due, models)
 	m.t.Log(text) // rapid forgets a failure that it cannot repeat
 	require.Fail(r, "the queue differs from the model", text)
+}
+
+// lastNumber returns the last number that the server has drawn, as a time.
+func (m *taskMachine) lastNumber(r *rapid.T) time.Time {
+	n, err := redis.Int64(m.conn.Do("GET", taskKeys+"n"))
+	if errors.Is(err, redis.ErrNil) {
+		return time.Time{}
+	}
+	require.NoError(r, err)
+	return time.UnixMicro(n)
 }
 
 // now is the time by the server's clock.
@@ -182,12 +282,19 @@ func (m *taskMachine) later(d time.Duration) time.Duration {
 // collect ends leases that are over, by a receiver that wants nothing.
 func (m *taskMachine) collect(r *rapid.T) {
 	m.collected++
-	keys := script.TaskReceive.On(strings.TrimSuffix(taskKeys, ":"), "collector:1")
-	args := redis.Args{script.TaskReceive.Source, len(keys)}.AddFlat(keys).
-		Add("collector:1", m.collected, m.collected-1, 0, modelTaskTime.Milliseconds(), modelAttempts, 1000, (30 * 24 * time.Hour).Milliseconds(), 0, 0)
-	_, err := m.conn.Do("EVAL", args...)
+	m.eval(r, script.TaskReceive, "collector:1", receiveArgs("collector:1", m.collected, 0, "")...)
+	m.model.collect(m.now(), m.started(r))
+}
+
+// started reports whether the server has started within a lease, by its clock.
+func (m *taskMachine) started(r *rapid.T) bool {
+	info, err := redis.String(m.conn.Do("INFO", "server"))
 	require.NoError(r, err)
-	m.model.collect(m.now())
+	_, line, _ := strings.Cut(info, "uptime_in_seconds:")
+	line, _, _ = strings.Cut(line, "\r")
+	seconds, err := strconv.Atoi(line)
+	require.NoError(r, err)
+	return seconds >= 0 && time.Duration(seconds)*time.Second < modelTaskTime
 }
 
 func payloadOf(id string) string { return fmt.Sprint("of ", id) }

@@ -14,20 +14,23 @@ import (
 
 const (
 	modelAttempts = 3
+	modelFatal    = 3                // interruptions of a dead letter
 	modelTaskTime = 10 * time.Minute // of a lease
 )
 
 // modelTask is a task of the model.
 type modelTask struct {
 	key      string
-	place    byte // as the suffixes of the keys: d, l, o, z
+	place    byte   // as the suffixes of the keys: b, d, l, o, s, w, z
+	lock     string // in b; see aside
 	ticket   time.Time
-	due      time.Time // in d
+	due      time.Time // in d and w
 	ends     time.Time // in l
 	died     int       // in z: the how many-th
 	joined   int       // in o: the how many-th
 	received bool
 	attempt  int
+	cut      int // how often it was interrupted
 	fence    int64
 }
 
@@ -35,17 +38,24 @@ type taskModel struct {
 	tasks  map[string]*modelTask
 	heads  map[string]string
 	done   map[string]time.Time // until when an ID is refused
+	waits  map[string]time.Time // until when somebody waits for a lock
+	paused map[string]bool      // keys, and "" for the queue
 	unique time.Duration
 	deaths int
 	joins  int
+	last   time.Time // the last number that was drawn; above now if the clock was set back
 }
 
 func newTaskModel(unique time.Duration) *taskModel {
-	return &taskModel{tasks: map[string]*modelTask{}, heads: map[string]string{}, done: map[string]time.Time{}, unique: unique}
+	return &taskModel{
+		tasks: map[string]*modelTask{}, heads: map[string]string{},
+		done: map[string]time.Time{}, waits: map[string]time.Time{}, paused: map[string]bool{}, unique: unique,
+	}
 }
 
 func (m *taskModel) clone() *taskModel {
 	c := *m
+	c.waits, c.paused = maps.Clone(m.waits), maps.Clone(m.paused)
 	c.heads, c.done, c.tasks = maps.Clone(m.heads), maps.Clone(m.done), map[string]*modelTask{}
 	for id, t := range m.tasks {
 		copied := *t
@@ -59,22 +69,35 @@ func (m *taskModel) inUse(id string, now time.Time) bool {
 	return m.tasks[id] != nil || m.done[id].After(now)
 }
 
-// put queues a task, unless its ID is in use.
-func (m *taskModel) put(id, key string, now time.Time, delay time.Duration) {
+// draw returns a number above all earlier ones: now, unless the clock was set
+// back.
+func (m *taskModel) draw(now time.Time) time.Time {
+	if m.last = m.last.Add(time.Microsecond); now.After(m.last) {
+		m.last = now
+	}
+	return m.last
+}
+
+// put queues a task with this ticket, unless its ID is in use.
+func (m *taskModel) put(id, key string, ticket, now time.Time, delay time.Duration) {
 	if m.inUse(id, now) {
 		return
 	}
-	t := &modelTask{key: key, ticket: now.Add(delay)}
+	t := &modelTask{key: key, ticket: ticket}
 	m.tasks[id] = t
 	if delay == 0 {
-		m.join(id, t)
+		m.join(id, t, now)
 		return
 	}
+	t.ticket = now.Add(delay)
 	m.becomeDue(t, t.ticket)
+	if key != "" {
+		t.place = 'w'
+	}
 }
 
 // join makes a task the head of its key, or puts it behind the last one.
-func (m *taskModel) join(id string, t *modelTask) {
+func (m *taskModel) join(id string, t *modelTask, now time.Time) {
 	if t.key != "" && m.heads[t.key] != "" && m.heads[t.key] != id {
 		m.joins++
 		t.place, t.joined = 'o', m.joins
@@ -84,11 +107,24 @@ func (m *taskModel) join(id string, t *modelTask) {
 		m.heads[t.key] = id
 	}
 	if t.place != 'd' {
-		m.becomeDue(t, t.ticket)
+		m.becomeDue(t, t.dueAt(now))
 	}
 }
 
-func (m *taskModel) becomeDue(t *modelTask, at time.Time) { t.place, t.due = 'd', at }
+// dueAt is when a task without a pause is due: at its ticket, or now if the
+// clock was set back since that was drawn, and not only just now.
+func (t *modelTask) dueAt(now time.Time) time.Time {
+	if t.ticket.After(now.Add(time.Second)) {
+		return now
+	}
+	return t.ticket
+}
+
+func (m *taskModel) becomeDue(t *modelTask, at time.Time) {
+	if t.place, t.due = 'd', at; t.cut > 0 {
+		t.place = 's'
+	}
+}
 
 // ordered returns the ids in a place, in order.
 func (m *taskModel) ordered(place byte, before func(a, b *modelTask) int) []string {
@@ -115,111 +151,18 @@ func byID(*modelTask, *modelTask) int {
 	return 0
 }
 
-// receive takes up to n due tasks. Delayed ones join their keys.
-func (m *taskModel) receive(now time.Time, n int) (taken []string) {
-	joined := true
-	for joined && len(taken) == 0 {
-		joined = false
-		due := m.ordered('d', byDue)
-		for _, id := range due[:min(n, len(due))] {
-			t := m.tasks[id]
-			if t.due.After(now) {
-				break
-			}
-			if m.join(id, t); t.place == 'o' {
-				joined = true
-				continue
-			}
-			taken = append(taken, id)
-		}
+func byTicket(a, b *modelTask) int { return a.ticket.Compare(b.ticket) }
+
+// attempts describes how many attempts and interruptions a task has had.
+func (t *modelTask) attempts() string {
+	if t.cut == 0 {
+		return fmt.Sprint(t.attempt)
 	}
-	for _, id := range taken {
-		t := m.tasks[id]
-		t.place, t.received, t.ends = 'l', true, now.Add(modelTaskTime)
-		t.attempt++
-	}
-	return taken
+	return fmt.Sprint(t.attempt, "~", t.cut)
 }
 
-// undo returns what a receive took that nobody knows of.
-func (m *taskModel) undo(taken []string) {
-	for _, id := range taken {
-		m.tasks[id].attempt--
-		m.becomeDue(m.tasks[id], m.tasks[id].ticket)
-	}
-}
-
-// collect ends the leases that are over.
-func (m *taskModel) collect(now time.Time) {
-	for _, id := range m.ordered('l', byEnds) {
-		switch t := m.tasks[id]; {
-		case t.ends.After(now):
-		case t.attempt < modelAttempts:
-			m.becomeDue(t, t.ticket)
-		default:
-			m.bury(t)
-		}
-	}
-}
-
-func (m *taskModel) bury(t *modelTask) {
-	m.deaths++
-	t.place, t.died = 'z', m.deaths
-	m.follow(t.key)
-}
-
-// follow makes the next task of a key its head.
-func (m *taskModel) follow(key string) {
-	if key == "" {
-		return
-	}
-	delete(m.heads, key)
-	for _, id := range m.ordered('o', byJoined) {
-		if t := m.tasks[id]; t.key == key {
-			m.heads[key] = id
-			m.becomeDue(t, t.ticket)
-			return
-		}
-	}
-}
-
-// settle ends a delivery that has its lease.
-func (m *taskModel) settle(id, verb string, pause time.Duration, now time.Time) {
-	t := m.tasks[id]
-	switch verb {
-	case "ack":
-		m.drop(id)
-		if m.unique > 0 {
-			m.done[id] = now.Add(m.unique)
-		}
-	case "dead-letter":
-		m.bury(t)
-	case "release":
-		t.attempt--
-		m.becomeDue(t, t.ticket)
-	case "nack":
-		m.becomeDue(t, t.ticket)
-		if pause > 0 {
-			t.due = now.Add(pause)
-		}
-	}
-}
-
-// drop deletes a task.
-func (m *taskModel) drop(id string) {
-	key := m.tasks[id].key
-	delete(m.tasks, id)
-	if m.heads[key] == id {
-		m.follow(key)
-	}
-}
-
-// requeue queues a dead letter as a new task.
-func (m *taskModel) requeue(id string, now time.Time) {
-	t := &modelTask{key: m.tasks[id].key, ticket: now}
-	m.tasks[id] = t
-	m.join(id, t)
-}
+// isInFlight reports whether the task has a lease that has not ended.
+func (t *modelTask) isInFlight(now time.Time) bool { return t.place == 'l' && t.ends.After(now) }
 
 // has reports whether a delivery has its lease.
 func (m *taskModel) has(id string, fence int64) bool {
@@ -232,11 +175,16 @@ func (m *taskModel) near(at time.Time) bool {
 	const gap = 2 * time.Minute
 	near := func(other time.Time) bool { return at.Sub(other).Abs() < gap }
 	for _, t := range m.tasks {
-		if near(t.due) || near(t.ends) {
+		if near(t.due) || near(t.ends) || near(t.ticket) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(slices.Collect(maps.Values(m.done)), near)
+	for _, until := range m.waits {
+		if near(until) {
+			return true
+		}
+	}
+	return near(m.last) || slices.ContainsFunc(slices.Collect(maps.Values(m.done)), near)
 }
 
 // isDue reports whether tasks are due when they must be. A settle may have been
@@ -244,7 +192,7 @@ func (m *taskModel) near(at time.Time) bool {
 func (m *taskModel) isDue(at map[string]int64) bool {
 	const most = 20 * time.Second
 	for id, t := range m.tasks {
-		if t.place == 'd' && time.UnixMicro(at[id]).Sub(t.due).Abs() > most {
+		if (t.place == 'd' || t.place == 'w' || t.place == 's') && time.UnixMicro(at[id]).Sub(t.due).Abs() > most {
 			return false
 		}
 	}
@@ -254,8 +202,12 @@ func (m *taskModel) isDue(at map[string]int64) bool {
 // String describes what the server must have.
 func (m *taskModel) String() string {
 	s := taskState{
-		due: m.ordered('d', byDue), leased: m.ordered('l', byID), behind: m.ordered('o', byJoined), dead: m.ordered('z', byDied),
-		all: slices.Collect(maps.Keys(m.tasks)),
+		due: m.ordered('d', byDue), delayed: m.ordered('w', byDue), leased: m.ordered('l', byID), behind: m.ordered('o', byJoined), dead: m.ordered('z', byDied),
+		suspect: m.ordered('s', byDue),
+		all:     slices.Collect(maps.Keys(m.tasks)),
+	}
+	for key := range m.paused {
+		s.paused = append(s.paused, cmp.Or(key, "\x00"))
 	}
 	for key, head := range m.heads {
 		list := []string{head}
@@ -266,9 +218,12 @@ func (m *taskModel) String() string {
 		}
 		s.keys = append(s.keys, fmt.Sprint(key, list, list[len(list)-1]))
 	}
+	for _, id := range m.ordered('b', byID) {
+		s.locked = append(s.locked, id+" behind "+m.tasks[id].lock)
+	}
 	for id, t := range m.tasks {
 		if t.received {
-			s.attempts = append(s.attempts, fmt.Sprint(id, "=", t.attempt))
+			s.attempts = append(s.attempts, id+"="+t.attempts())
 		}
 	}
 	return s.String()

@@ -1,17 +1,19 @@
 package proof
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/queue"
 )
 
@@ -32,13 +34,18 @@ func (m *taskMachine) step(r *rapid.T) {
 		{"settle", 5, len(m.deliveries) > 0, m.settleStep},
 		{"enqueue", 5, true, m.enqueueStep},
 		{"receive", 8, true, m.receiveStep},
+		{"goes behind a lock", 2, len(m.deliveries) > 0, m.behindStep},
+		{"receive by lock", 1, true, m.lockStep},
+		{"pause or resume", 2, true, m.pauseStep},
 		{"requeue", 2, true, m.requeueStep},
 		{"remove", 2, true, m.removeStep},
 		{"clock jumps", 2, true, m.clockStep},
+		{"clock is set back", 1, true, m.backStep},
 		{"late copies arrive", 1, true, m.lateStep},
 		{"stats and dead letters", 1, true, m.statsStep},
 		{"scripts are forgotten", 1, true, m.forgetStep},
 		{"server is killed and restarts", 1, true, m.restartStep},
+		{"client is replaced", 1, true, m.replaceStep},
 	}
 	var choice []int
 	for i, s := range steps {
@@ -53,16 +60,23 @@ func (m *taskMachine) step(r *rapid.T) {
 	s.run(r)
 }
 
-// anyQueue is that of one of the clients.
-func (m *taskMachine) anyQueue(r *rapid.T) *queue.Queue {
-	return rapid.SampledFrom(m.queues).Draw(r, "client")
+// anyClient is the number of one of the clients.
+func (m *taskMachine) anyClient(r *rapid.T) int {
+	return rapid.IntRange(0, len(m.clients)-1).Draw(r, "client")
 }
 
-// isUnknown reports whether a call may have had its effect.
+// anyQueue is that of one of the clients.
+func (m *taskMachine) anyQueue(r *rapid.T) *queue.Queue { return m.queues[m.anyClient(r)] }
+
+// isUnknown reports whether a call may have had its effect. One that is not
+// permitted has none.
 func isUnknown(r *rapid.T, err error) bool {
-	unknown := errors.Is(err, relock.ErrUnconfirmed) || relock.IsRetryableErr(err)
-	require.True(r, unknown, "%v", err)
-	return unknown
+	if errors.Is(err, relock.ErrDenied) {
+		return false
+	}
+	left := errors.Is(err, context.Canceled)
+	require.True(r, left || errors.Is(err, relock.ErrUnconfirmed) || relock.IsRetryableErr(err), "%v", err)
+	return true
 }
 
 func (m *taskMachine) enqueueStep(r *rapid.T) {
@@ -75,44 +89,58 @@ func (m *taskMachine) enqueueStep(r *rapid.T) {
 		if rapid.IntRange(0, 3).Draw(r, "delayed") == 3 {
 			t.Delay = m.later(rapid.SampledFrom([]time.Duration{20 * time.Minute, 50 * time.Minute}).Draw(r, "delay")) + time.Duration(len(tasks))*10*time.Second
 		}
-		if after.inUse(id, now) {
-			used = append(used, id)
-		}
-		after.put(id, t.Key, now.Add(time.Duration(len(tasks))), t.Delay)
 		tasks = append(tasks, t)
 	}
+	draws := slices.ContainsFunc(tasks, func(t queue.Task) bool { return t.Key != "" })
+	for i, t := range tasks {
+		if after.inUse(t.ID, now) {
+			used = append(used, t.ID)
+		}
+		at := now.Add(time.Duration(i))
+		ticket := at
+		if draws {
+			ticket = after.draw(at)
+		}
+		after.put(t.ID, t.Key, ticket, at, t.Delay)
+	}
 	var err error
-	m.call(r, fmt.Sprint("enqueue ", tasks), func() { err = q.Enqueue(r.Context(), tasks...) })
-	var duplicates *queue.DuplicateError
+	m.call(r, fmt.Sprint("enqueue ", tasks), func(ctx context.Context) { err = putTasks(ctx, q, tasks...) })
+	var failed *queue.EnqueueError
 	switch {
-	case errors.As(err, &duplicates):
-		require.Equal(r, used, duplicates.IDs)
+	case errors.As(err, &failed) && len(failed.Duplicates) > 0:
+		require.Equal(r, used, failed.Duplicates)
+		require.Len(r, failed.Queued, len(tasks)-len(used))
 	case err == nil:
 		require.Empty(r, used)
 	case isUnknown(r, err):
 		m.proxy.Release()
 		m.become(r, m.model, after)
 		return
+	default:
+		after = m.model
 	}
 	m.proxy.Release() // while the tasks are queued, a copy has no effect
 	m.become(r, after)
 }
 
 func (m *taskMachine) receiveStep(r *rapid.T) {
-	q, n := m.anyQueue(r), rapid.IntRange(1, 4).Draw(r, "n")
+	client, n := m.anyClient(r), rapid.IntRange(1, 4).Draw(r, "n")
 	now, after := m.now(), m.model.clone()
-	taken := after.receive(now, n)
+	taken, between := after.receive(now, n, m.suspects[client] == nil || m.suspects[client].settled)
 	var got []*queue.Delivery
 	var err error
 	undone := m.undone()
-	m.call(r, fmt.Sprint("receive ", n), func() { got, err = q.TryReceive(r.Context(), n) })
+	m.call(r, fmt.Sprint("receive ", n), func(ctx context.Context) { got, err = m.queues[client].TryReceive(ctx, n) })
 	if err != nil {
-		isUnknown(r, err)
 		require.Empty(r, got)
+		if !isUnknown(r, err) {
+			m.become(r, m.model)
+			return
+		}
 		_, ok := testkit.Await(undone, machinePatience)
 		require.True(r, ok, "nothing has returned what the receive took")
-		after.undo(taken)
-		m.become(r, m.model, after)
+		after.undo(taken, now)
+		m.become(r, append(between, m.model, after)...)
 		return
 	}
 	require.Len(r, got, len(taken), "%v", taken)
@@ -125,8 +153,12 @@ func (m *taskMachine) receiveStep(r *rapid.T) {
 		require.Greater(r, d.Fence(), m.fence)
 		require.NoError(r, d.Err())
 		t.fence, m.fence = d.Fence(), d.Fence()
+		require.Equal(r, t.cut, d.Interruptions)
+		m.deliveries = append(m.deliveries, &taskDelivery{Delivery: d, client: client})
+		if t.cut > 0 {
+			m.suspects[client] = m.deliveries[len(m.deliveries)-1]
+		}
 	}
-	m.deliveries = append(m.deliveries, got...)
 	m.become(r, after)
 }
 
@@ -135,7 +167,8 @@ func (m *taskMachine) receiveStep(r *rapid.T) {
 func (m *taskMachine) undone() <-chan struct{} {
 	n := m.receives.Add(1)
 	return m.proxy.On(func(args []string) bool {
-		return n == m.receives.Load() && faults.Script(script.TaskReceive.SHA)(args) && args[len(args)-7] == "0" // wants nothing
+		isLast := n == m.receives.Load() // first, as all earlier ones are asked, too
+		return isLast && faults.Script(script.TaskReceive.SHA)(args) && args[len(args)-11] == "0"
 	}, 1, faults.Delay(0))
 }
 
@@ -154,7 +187,9 @@ func (m *taskMachine) settleStep(r *rapid.T) {
 		after.settle(d.ID, verb, pause, now)
 	}
 	var err error
-	met := m.call(r, fmt.Sprint(verb, " ", d, " ", pause), func() { err = settleBy(r, d, verb, pause) })
+	what := fmt.Sprint(verb, " ", d, " ", pause)
+	d.settled = true
+	met := m.call(r, what, func(ctx context.Context) { err = settleBy(ctx, d, verb, pause) })
 	switch {
 	case errors.Is(err, relock.ErrNotHeld):
 		require.False(r, has, "%v has its lease: %v", d, err)
@@ -162,13 +197,12 @@ func (m *taskMachine) settleStep(r *rapid.T) {
 	case err == nil:
 		require.True(r, has, "%v has no lease", d)
 	default:
-		isUnknown(r, err)
+		isUnknown(r, err) // it goes on in the background, also one that is not permitted
 	}
 	m.become(r, after)
 }
 
-func settleBy(r *rapid.T, d *queue.Delivery, verb string, pause time.Duration) error {
-	ctx := r.Context()
+func settleBy(ctx context.Context, d *taskDelivery, verb string, pause time.Duration) error {
 	switch verb {
 	case "ack":
 		return d.Ack(ctx)
@@ -181,22 +215,20 @@ func settleBy(r *rapid.T, d *queue.Delivery, verb string, pause time.Duration) e
 }
 
 func (m *taskMachine) removeStep(r *rapid.T) {
-	q, id, after := m.anyQueue(r), rapid.SampledFrom(machineTasks).Draw(r, "id"), m.model.clone()
+	q, id, after, now := m.anyQueue(r), rapid.SampledFrom(machineTasks).Draw(r, "id"), m.model.clone(), m.now()
 	var want error
 	switch t := m.model.tasks[id]; {
 	case t == nil:
 		want = queue.ErrNotFound
-	case t.place == 'l':
+	case t.isInFlight(now):
 		want = queue.ErrInFlight
 	default:
-		after.drop(id)
+		after.drop(id, now)
 	}
 	var err error
-	met := m.call(r, "remove "+id, func() { err = q.Remove(r.Context(), id) })
+	m.call(r, "remove "+id, func(ctx context.Context) { err = q.Remove(ctx, id) })
 	m.proxy.Release()
 	switch {
-	case err == nil && met && errors.Is(want, queue.ErrNotFound): // a copy may have removed it
-		m.become(r, after)
 	case err == nil:
 		require.NoError(r, want, id)
 		m.become(r, after)
@@ -205,96 +237,7 @@ func (m *taskMachine) removeStep(r *rapid.T) {
 		m.become(r, after)
 	case isUnknown(r, err):
 		m.become(r, m.model, after)
+	default:
+		m.become(r, m.model)
 	}
-}
-
-func (m *taskMachine) requeueStep(r *rapid.T) {
-	q, id, after := m.anyQueue(r), rapid.SampledFrom(machineTasks).Draw(r, "id"), m.model.clone()
-	want := 0
-	if t := m.model.tasks[id]; t != nil && t.place == 'z' {
-		want = 1
-		after.requeue(id, m.now())
-	}
-	n := 0
-	var err error
-	m.call(r, "requeue "+id, func() { n, err = q.Requeue(r.Context(), id) })
-	m.proxy.Release()
-	if err != nil {
-		isUnknown(r, err)
-		m.become(r, m.model, after)
-		return
-	}
-	require.LessOrEqual(r, n, want) // less if a copy came first
-	m.become(r, after)
-}
-
-// clockStep moves the server's clock forward. Leases end, and delayed tasks are
-// due.
-func (m *taskMachine) clockStep(r *rapid.T) {
-	m.proxy.Release() // a copy is not late by many leases
-	jump := m.later(rapid.SampledFrom([]time.Duration{3 * time.Minute, 11 * time.Minute, 23 * time.Minute, 61 * time.Minute}).Draw(r, "jump"))
-	m.trail = append(m.trail, fmt.Sprint("clock jumps by ", jump))
-	m.clock.Advance(m.t, jump)
-	m.collect(r)
-	m.become(r, m.model)
-}
-
-func (m *taskMachine) lateStep(r *rapid.T) {
-	m.trail = append(m.trail, "late copies arrive")
-	m.proxy.Release()
-	m.become(r, m.model)
-}
-
-func (m *taskMachine) statsStep(r *rapid.T) {
-	q, now := m.anyQueue(r), m.now()
-	var s queue.Stats
-	var err error
-	m.call(r, "stats", func() { s, err = q.Stats(r.Context()) })
-	if err != nil {
-		isUnknown(r, err)
-		return
-	}
-	want := queue.Stats{Idle: s.Idle, Oldest: s.Oldest}
-	for _, t := range m.model.tasks {
-		switch {
-		case t.place == 'l':
-			want.InFlight++
-		case t.place == 'o':
-			want.Behind++
-		case t.place == 'z':
-			want.Dead++
-		case t.due.After(now):
-			want.Delayed++
-		default:
-			want.Ready++
-		}
-	}
-	require.Equal(r, want, s)
-	dead := []string{}
-	m.call(r, "dead letters", func() {
-		for letter, failed := range q.DeadLetters(r.Context()) {
-			dead, err = append(dead, letter.ID), errors.Join(err, failed)
-		}
-	})
-	if err != nil {
-		isUnknown(r, err)
-		return
-	}
-	require.Equal(r, m.model.ordered('z', byDied), dead)
-}
-
-func (m *taskMachine) forgetStep(r *rapid.T) {
-	_, err := m.conn.Do("SCRIPT", "FLUSH")
-	require.NoError(r, err)
-	m.loadReceive()
-}
-
-func (m *taskMachine) restartStep(r *rapid.T) {
-	m.trail = append(m.trail, "server is killed and restarts")
-	_ = m.conn.Close() // it is cut anyway
-	m.server.Kill(m.t)
-	m.server.BootAndLoad(m.t)
-	m.conn = m.server.Dial(m.t)
-	m.loadReceive()
-	m.become(r, m.model)
 }

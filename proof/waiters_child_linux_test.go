@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/test/faults"
 )
 
 func init() {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/test/faults"
 )
 
 // Processes whose goroutines wait for one lock increment an unprotected number:

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 const (
@@ -168,11 +168,12 @@ func (b *waitBench) finish(h relock.Hold) {
 	require.NotEqual(b, int64(-1), b.number("PTTL", key+":b"), "heartbeats without an expiry")
 }
 
-// afterCrash is the longest wait behind a crashed process: almost nothing for
-// an unfair lock, else the length of a reservation.
+// afterCrash is the longest wait behind crashed processes: almost nothing for
+// an unfair lock. A fair one is reserved for each of their waiters, until their
+// heartbeats are stale.
 func (b *waitBench) afterCrash() time.Duration {
 	if b.mode == unfairMode {
 		return claimLease / 2
 	}
-	return waitPeriod + claimLease
+	return 5*waitPeriod/2 + claimLease
 }

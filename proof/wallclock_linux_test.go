@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/faults"
+	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/proof/internal/testbinary"
 )
 

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/relock-go/relock/internal/locktest"
+	"github.com/relock-go/relock/internal/test/locktest"
 )
 
 func TestMain(m *testing.M) { os.Exit(locktest.Run(m)) }

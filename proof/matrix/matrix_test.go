@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // fault is what happens to the request of an operation.
@@ -32,7 +32,10 @@ type fault struct {
 	early, released, next bool
 }
 
-const loading = "LOADING Redis is loading the dataset in memory"
+const (
+	loading  = "LOADING Redis is loading the dataset in memory"
+	upstream = "upstream failure" // of a proxy whose server is away
+)
 
 var faultKinds = []fault{
 	{name: "request dropped", action: faults.DropRequest, silent: true},
@@ -54,6 +57,8 @@ var faultKinds = []fault{
 	{name: "answer doubled", action: faults.DoubleAnswer, granted: true},
 	{name: "error line", action: faults.ErrorLine(loading)},
 	{name: "executed, error line", action: faults.ExecuteThenError(loading)},
+	{name: "a proxy's error line", action: faults.ErrorLine(upstream)},
+	{name: "executed, a proxy's error line", action: faults.ExecuteThenError(upstream)},
 	{name: "late", action: faults.HoldOnly, silent: true, early: true},
 	{name: "late, to a released lock", action: faults.HoldOnly, silent: true, released: true},
 	{name: "late, to our next hold", action: faults.HoldOnly, silent: true, same: true, next: true},
@@ -76,6 +81,9 @@ func TestOneFaultInEachOperation(t *testing.T) {
 func TestRWLockOneFaultInEachOperation(t *testing.T) {
 	meetFaults(t, nil, readWrite("r", 1), readWrite("w", 1), readWrite("rw", 3), readWrite("wr", 3))
 }
+
+// The only permit is held, or it is not.
+func TestSemaphoreOneFaultInEachOperation(t *testing.T) { meetFaults(t, nil, semaphore) }
 
 // Either all keys are held or none.
 func TestOneFaultInAMultiLock(t *testing.T) { meetFaults(t, nil, multi) }

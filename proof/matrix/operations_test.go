@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/locktest"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
 )
 
 // kind is a kind of lock, with the requests of its operations.
@@ -25,7 +25,7 @@ type kind struct {
 	cut                            bool   // the SET before the script is lost
 	fixed                          bool   // only with a fixed lease, unless it is renewed
 	keeps                          bool   // with a minimum hold too
-	order                          string // of the levels of a read/write lock, r or w
+	order                          string // of the levels of a read/write lock, r or w; that of a semaphore is w
 	group                          bool   // of several keys or nodes
 	nodes                          bool   // of a RedLock
 }
@@ -44,6 +44,10 @@ var (
 		acquire: faults.Script(script.ReentrantAcquire.SHA), enter: faults.Script(script.ReentrantEnter.SHA),
 		renew: faults.Script(script.ReentrantRenew.SHA), release: faults.Script(script.ReentrantRelease.SHA),
 	}
+	semaphore = kind{
+		title: "semaphore", lock: lockOf("Semaphore"), levels: 1, order: "w",
+		acquire: faults.Script(script.SemaphoreTry.SHA), renew: faults.Script(script.SemaphoreRenew.SHA), release: faults.Script(script.SemaphoreRelease.SHA),
+	}
 	multi = kind{
 		title: "multi", levels: 1, group: true, acquire: faults.Script(script.MultiAcquire.SHA), release: faults.Script(script.Release.SHA),
 		lock: func(_ *cell, client *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
@@ -54,9 +58,7 @@ var (
 		title: "red", levels: 1, group: true, nodes: true, acquire: faults.Script(script.RedLockAcquire.SHA), release: locktest.RedReleases,
 		lock: func(c *cell, client *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
 			clients := append([]*relock.Client{client}, c.peers...)
-			l := relock.NewRedLock(locktest.FaultKey, clients, append(opts, relock.WithMaxLease(locktest.FaultLease))...)
-			locktest.Target(l).Settings.MaxLease = locktest.RedLease // the servers are new, and remember all
-			return l
+			return locktest.NewPatientRedLock(locktest.FaultKey, clients, opts...)
 		},
 	}
 	multiKeys = []string{locktest.FaultKey, "second", "third"}
@@ -170,8 +172,8 @@ func (c *cell) acquire(ctx context.Context) {
 
 // renewOnce has the hold renewed until it is: the first time with the fault.
 func (c *cell) renewOnce(context.Context) {
-	h, until := locktest.Level(c.holds[0]), c.until
-	h.Lease().RenewNow() // it is due now
+	h, until := c.holds[0], c.until
+	locktest.RenewNow(h)
 	c.WaitFor(2*locktest.FaultPatience, func() bool { return h.ValidUntil().After(until) }, "not valid for longer")
 	if c.fault.silent {
 		require.GreaterOrEqual(c, c.Proxy.Count(c.match), 2, "a renewal counts that was not answered")

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 type newLock func(c *relock.Client, opts ...relock.LockOption) locktest.AnyLock
@@ -70,6 +70,44 @@ func TestFailoverLosesOnlyWhatNoReplicaHas(t *testing.T) {
 		require.NoError(t, second.Err(), "the control: two are valid")
 		require.NoError(t, second.Unlock(t.Context()))
 	}
+}
+
+// A master that was replaced goes on for the clients that reach it. Its holds
+// are renewed, and those of the new master too: both are valid for as long as
+// that lasts. One that waits for a replica ends before others get the lock.
+func TestSplitBrainLastsUntilItEnds(t *testing.T) {
+	t.Parallel()
+	r := locktest.NewReplicated(t)
+	c := locktest.NewTestClient(t, r.Master)
+	beyond := locktest.Sibling(t, r.Replica, c)
+	take := func(c *relock.Client, key string, opts ...relock.LockOption) relock.Hold {
+		return locktest.Take(t, relock.NewRedisLock(key, c, append(opts, relock.WithWatchdog(replicaLease), relock.WithBlock())...).Acquire)
+	}
+	old, safe := take(c, "k"), take(c, "safe", locktest.OneReplica)
+	r.Disconnect() // the master hears nothing of its successor
+	other, next := take(beyond, "k"), take(beyond, "safe")
+	require.ErrorIs(t, safe.Err(), relock.ErrLockLost)
+	require.NoError(t, next.Err())
+	for range 4 { // a third of the lease each
+		locktest.Renew(t, old, testkit.Patience)
+		locktest.Renew(t, other, testkit.Patience)
+		require.NoError(t, old.Err())
+		require.NoError(t, other.Err())
+	}
+}
+
+// After the promotion of its only replica a master has none. So it grants
+// nothing WithReplicas until the old master is back.
+func TestNewMasterWithoutAReplica(t *testing.T) {
+	t.Parallel()
+	r := locktest.NewReplicated(t)
+	r.FailOver()
+	c := locktest.NewTestClient(t, r.Replica)
+	require.ErrorIs(t, relock.NewRedisLock("k", c, relock.WithReplicas(1, 200*time.Millisecond)).Lock(t.Context()), relock.ErrReplicas)
+	r.Master.BootAndLoad(t)
+	locktest.Replicate(t, r.Master, r.Replica)
+	h := locktest.Take(t, relock.NewRedisLock("k", c, locktest.OneReplica, relock.WithBlock()).Acquire)
+	require.NoError(t, h.Unlock(t.Context()))
 }
 
 // A hold that comes from a hand-off waits for its replicas too.
@@ -181,7 +219,7 @@ func TestReplicasThatDoNotComeDelayNoOtherRenewal(t *testing.T) {
 	one := eventually("one", 4*time.Second, 1, time.Second)
 	second.Pause(t)
 	defer second.Resume(t)
-	locktest.LeaseOf(both).RenewNow()
+	locktest.RenewNow(both)
 	time.Sleep(6 * time.Second) // longer than the lease of the one, more than half of which the other has waited
 	require.NoError(t, one.Err())
 	require.NoError(t, one.Unlock(t.Context()))
@@ -205,7 +243,7 @@ func TestWaitIsRefused(t *testing.T) {
 
 	h := locktest.Take(t, lock.Acquire)
 	proxy.On(faults.Command("WAIT"), faults.Every, faults.ErrorLine("NOPERM this user has no permissions to run the 'wait' command"))
-	locktest.LeaseOf(h).RenewNow()
+	locktest.RenewNow(h)
 	testkit.Eventually(t, testkit.Patience, func() bool { return strings.Contains(log.String(), "renewal failed") }, "is logged")
 	require.Contains(t, log.String(), relock.ErrDenied.Error())
 	require.NotContains(t, log.String(), relock.ErrReplicas.Error())
@@ -229,7 +267,7 @@ func TestReplicasMayTakeLongerThanACommand(t *testing.T) {
 			require.Greater(t, time.Since(start), time.Second)
 			for n := range 2 {
 				r.Replica.Pause(t)
-				locktest.LeaseOf(h).RenewNow()
+				locktest.RenewNow(h)
 				time.Sleep(1200 * time.Millisecond)
 				r.Replica.Resume(t)
 				testkit.Eventually(t, testkit.Patience, func() bool { return len(w.Renewals()) > n }, "renewed")
@@ -264,7 +302,7 @@ func TestCallsOnAHoldWaitForReplicas(t *testing.T) {
 	require.NoError(t, l.Lock(ctx))
 	require.NoError(t, h.Extend(ctx, time.Minute))
 	until := h.ValidUntil()
-	rw := locktest.Owned("me", relock.NewRWLock("rw", c, locktest.OneReplica))
+	rw := locktest.OwnedRW("me", relock.NewRWLock("rw", c, locktest.OneReplica))
 	require.NoError(t, rw.RLock(ctx))
 	require.NoError(t, rw.RLock(ctx))
 	r.Disconnect()
@@ -278,13 +316,14 @@ func TestCallsOnAHoldWaitForReplicas(t *testing.T) {
 	require.ErrorIs(t, h.Extend(ctx, time.Hour), relock.ErrReplicas)
 	require.Equal(t, until, h.ValidUntil())
 	require.ErrorIs(t, l.Lock(ctx), relock.ErrReplicas)
-	require.Equal(t, 2, l.HoldCount(locktest.As(t, "me")))
+	require.Equal(t, 2, relock.NewReentrantLock("k", c).HoldCount(locktest.As(t, "me")))
 	require.NoError(t, l.Unlock(ctx))
 	require.NoError(t, l.Unlock(ctx))
 
 	require.ErrorIs(t, rw.Lock(ctx), relock.ErrReplicas)
 	require.ErrorIs(t, rw.Unlock(ctx), relock.ErrNotHeld)
-	other := locktest.Owned("other", relock.NewRWLock("rw", locktest.Sibling(t, r.Master, c), relock.WithBlockTimeout(10*time.Second)))
+	other := locktest.OwnedRW("other",
+		relock.NewRWLock("rw", locktest.Sibling(t, r.Master, c), relock.WithBlockTimeout(10*time.Second)))
 	require.NoError(t, other.RLock(ctx))
 	require.NoError(t, other.RUnlock(ctx))
 	require.NoError(t, rw.RUnlock(ctx))

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/scripttest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/scripttest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // stateCell is an operation whose server gets into trouble.
@@ -210,9 +210,9 @@ func afterShortLease(c *stateCell) {
 // duringLongLease has a hold renewed while the server refuses it, which does
 // not matter while the hold is valid.
 func duringLongLease(c *stateCell) {
-	h := locktest.Level(c.holds[0])
+	h := c.holds[0]
 	c.until = h.ValidUntil()
-	h.Lease().RenewNow()
+	locktest.RenewNow(h)
 	if c.state.renews {
 		testkit.Eventually(c, testkit.Patience, func() bool { return h.ValidUntil().After(c.until) }, "it is renewed all the same")
 		c.until = time.Time{}

@@ -17,10 +17,9 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/background"
-	"github.com/relock-go/relock/internal/driver"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // Storms: clients of all sorts do everything, at random, under faults at
@@ -227,19 +226,19 @@ func (s *storm) quiet() {
 	watch.Within(stormSettles, left)
 	watch.Net() // stops it
 	for _, c := range s.clients {
-		require.Zero(s, locktest.Engine(c).State().Owners, "owners")
-		require.Zero(s, locktest.Engine(c).State().Leases, "leases")
-		require.Empty(s, locktest.Engine(c).Watchdog().Pending(), "renewals")
-		d := locktest.Engine(c).Driver.(*driver.Pool)
-		locktest.EventuallyWithin(s, 2*time.Second, func() bool { return d.InUse() == 0 }, "connections in use")
+		require.Zero(s, c.Stats().Held, "holds")
 	}
+	locktest.Occupy(s, s.server, s.clients[1], stormWorkers)() // no call has kept a connection
 }
+
+// longestPause is the longest pause between two sendings of a release.
+const longestPause = 800 * time.Millisecond
 
 // stormSettles is how long a lock may stay after several faults in a row: the
 // pause of a release that was tried before, a connection on which it is not
 // answered, a hand-off to a call that has ended and whose subscription is
 // silent.
-const stormSettles = background.MaxPause + background.RetryLimit + 1250*time.Millisecond
+const stormSettles = longestPause + background.RetryLimit + 1250*time.Millisecond
 
 // describe returns locks that are left.
 func (s *storm) describe(locks []string) (text string) {

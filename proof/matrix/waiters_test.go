@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/faults"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/locktest"
-	"github.com/relock-go/relock/internal/redistest"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // waiterLimit is the command timeout of a client that waits behind a proxy:
@@ -37,6 +37,7 @@ var waiterFaults = []fault{
 	{name: "doubled", action: faults.Double},
 	{name: "error line", action: faults.ErrorLine(loading)},
 	{name: "executed, error line", action: faults.ExecuteThenError(loading)},
+	{name: "executed, a proxy's error line", action: faults.ExecuteThenError(upstream)},
 	{name: "late", action: faults.HoldOnly},
 	{name: "cut and late", action: faults.HoldAndCut},
 	{name: "late copy", action: faults.Hold},
@@ -63,7 +64,10 @@ type waiterCell struct {
 }
 
 func newWaiterCell(t testing.TB, s *redistest.Server, m locktest.QueueMode, f fault, sent *script.Script) *waiterCell {
-	c := &waiterCell{FaultBench: newBench(t, s, relock.WithCommandTimeout(waiterLimit)), fault: f, match: faults.Script(sent.SHA), scripts: lockspec.MutexQueue}
+	c := &waiterCell{
+		FaultBench: newBench(t, s, relock.WithCommandTimeout(waiterLimit)), fault: f,
+		match: faults.Script(sent.SHA), scripts: lockspec.Plain.Queue,
+	}
 	c.queue = &locktest.QueueBench{TB: t, QueueMode: m, Server: s, Clients: []*relock.Client{c.Client, c.Other}, Key: locktest.KeyOf(c.Client, locktest.QueueKey)}
 	return c
 }
@@ -72,11 +76,12 @@ func newWaiterCell(t testing.TB, s *redistest.Server, m locktest.QueueMode, f fa
 // leaves nothing behind, and those behind it get the lock afterwards. What
 // comes late touches no hold. See locktest.Cell for what is true all the time.
 func TestOneFaultInEachRequestOfAWaiter(t *testing.T) {
-	meetFaultsWaiting(t, lockspec.MutexQueue, []bool{false}, locktest.QueueModes...)
+	meetFaultsWaiting(t, lockspec.Plain.Queue, []bool{false}, locktest.QueueModes...)
 }
 
 func TestRWLockOneFaultInEachRequestOfAWaiter(t *testing.T) {
-	meetFaultsWaiting(t, lockspec.RWQueue, []bool{false, true}, locktest.QueueMode{Kind: "RWLock"}, locktest.QueueMode{Kind: "RWLock", Fair: true})
+	meetFaultsWaiting(t, lockspec.Write.Queue, []bool{false, true}, locktest.QueueMode{Kind: "RWLock"},
+		locktest.QueueMode{Kind: "RWLock", Fair: true})
 }
 
 func meetFaultsWaiting(t *testing.T, scripts *lockspec.Queue, reads []bool, modes ...locktest.QueueMode) {
@@ -217,8 +222,7 @@ func (c *waiterCell) requireIdle() {
 	c.Proxy.Release()
 	c.queue.RequireNothingLeft()
 	engine := locktest.Engine(c.Client)
-	require.Zero(c, engine.State().Leases)
-	require.Zero(c, engine.State().Owners)
+	require.Zero(c, c.Client.Stats().Held)
 	require.Empty(c, engine.Queue.State().Lines)
 	require.Zero(c, engine.Queue.State().Waits)
 }

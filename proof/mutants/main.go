@@ -20,15 +20,11 @@ import (
 
 func main() {
 	only := flag.String("run", "", "run the mutants whose names match this regexp")
-	touched := flag.Bool("touched", false, "run those whose file, or whose test's file, differs from the commit RELOCK_BASE (default: the newest over a day old)")
+	touched := flag.Bool("touched", false, "run those whose diff, file, or test's file differs from the commit "+
+		"RELOCK_BASE (default: the newest over a day old)")
 	most := flag.Int("most", 0, "run at most this many, drawn at random")
 	seed := flag.Uint64("seed", rand.Uint64N(1_000_000), "of what is drawn")
-	doc := flag.Bool("doc", false, "print the table for the documentation, and run nothing")
 	flag.Parse()
-	if *doc {
-		fmt.Print(table(all))
-		return
-	}
 	pattern, err := regexp.Compile(*only)
 	if err == nil {
 		err = tryChosen(choice{pattern, *touched, os.Getenv("RELOCK_BASE"), *most, *seed})
@@ -47,6 +43,10 @@ func tryChosen(c choice) error {
 	if err != nil {
 		return err
 	}
+	all, err := load(root)
+	if err != nil {
+		return err
+	}
 	mutants, why, err := c.from(root, all)
 	if err != nil {
 		return err
@@ -57,8 +57,12 @@ func tryChosen(c choice) error {
 		return err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	env, err := testbinary.Environment()
+	if err != nil {
+		return err
+	}
 	start := time.Now()
-	b, err := newBench(root, dir, mutants)
+	b, err := newBench(root, dir, env, mutants)
 	if err != nil {
 		return err
 	}
@@ -110,7 +114,7 @@ func report(results []result) error {
 	}
 	for _, r := range results {
 		if r.verdict != caught {
-			fmt.Printf("\n%s: %s\n%s\n", r.verdict, r.name, tail(r.output))
+			fmt.Printf("\n%s: %s: %s\n%s\n", r.verdict, r.name, r.rule, tail(r.output))
 		}
 	}
 	if missed > 0 {

@@ -13,30 +13,29 @@ import (
 	"strings"
 )
 
-// A build takes far longer than a test. So all faults that lie in the body of a
-// function go into one build. The function gets a second body for each, and the
-// environment of a run chooses the fault.
+// A build takes far longer than a test. So all faults in Go go into one build.
+// The function of a fault gets a second body, and the environment of a run
+// chooses the fault.
 
 // faultVariable names the fault of a run in its environment.
 const faultVariable = "RELOCK_FAULT"
 
-// merge returns the sources with the faults that can be merged, by their path
-// from the root, and those faults by their names.
-func merge(root string, mutants []mutant) (changed map[string]string, merged map[string]bool, err error) {
-	changed, merged = map[string]string{}, map[string]bool{}
+// merge returns the sources with the faults of Go, by their path from the root.
+func merge(root string, mutants []mutant) (changed map[string]string, err error) {
+	changed = map[string]string{}
 	for file, faults := range byFile(mutants) {
 		s, err := read(root, file)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		bodies := s.bodies(faults)
-		for _, b := range bodies {
-			merged[b.fault] = true
+		bodies, err := s.bodies(faults)
+		if err != nil {
+			return nil, err
 		}
 		changed[file] = s.with(bodies)
 		changed[path.Join(path.Dir(file), "chosen_fault.go")] = chooser(s.syntax.Name.Name)
 	}
-	return changed, merged, nil
+	return changed, nil
 }
 
 func byFile(mutants []mutant) map[string][]mutant {
@@ -81,35 +80,36 @@ type body struct {
 	of    *ast.FuncDecl
 }
 
-// bodies returns a body for each fault that lies in one function. It omits the
-// other faults.
-func (s source) bodies(faults []mutant) []body {
-	var bodies []body
+// bodies returns a body for each fault.
+func (s source) bodies(faults []mutant) (bodies []body, err error) {
 	for _, m := range faults {
-		if b, ok := s.faulty(m); ok {
-			bodies = append(bodies, b)
+		b, err := s.faulty(m)
+		if err != nil {
+			return nil, err
 		}
+		bodies = append(bodies, b)
 	}
-	return bodies
+	return bodies, nil
 }
 
-func (s source) faulty(m mutant) (body, bool) {
-	if strings.Count(s.text, m.old) != 1 {
-		return body{}, false
+func (s source) faulty(m mutant) (body, error) {
+	start, err := m.start(s.text)
+	if err != nil {
+		return body{}, err
 	}
 	before, instead, after := m.change()
-	start := strings.Index(s.text, m.old) + before
-	end := start - before + len(m.old) - after
+	end := start + len(m.old) - after
+	start += before
 	for _, d := range s.syntax.Decls {
 		f, ok := d.(*ast.FuncDecl)
 		if !ok || f.Body == nil || hasLabels(f) {
 			continue
 		}
 		if from, to := s.inside(f); from <= start && end <= to {
-			return body{m.name, s.text[from:start] + instead + s.text[end:to], f}, true
+			return body{m.name, s.text[from:start] + instead + s.text[end:to], f}, nil
 		}
 	}
-	return body{}, false
+	return body{}, fmt.Errorf("%s: changes more than the body of one function, or one with labels", m.path())
 }
 
 // change returns the replaced part of the old text. It leaves the first and

@@ -43,15 +43,20 @@ func TestAll(t *testing.T) {
 }
 `
 
-// newProgram is a bench for a module of a few lines.
-func newProgram(t testing.TB) bench {
+// newProgram is the folder of a module of a few lines.
+func newProgram(t testing.TB) (root string) {
 	t.Helper()
 	t.Setenv("GOWORK", "off")
-	root := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module merged\n\ngo 1.25.0\n", "all.go": program, "all_test.go": programTest} {
+	root = t.TempDir()
+	files := map[string]string{
+		"go.mod": "module merged\n\ngo 1.25.0\n", "all.go": program, "all_test.go": programTest,
+		patienceFile: "package testkit\n\nimport \"time\"\n\n" + patience,
+	}
+	for name, text := range files {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o750))
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
-	return bench{root: root, env: os.Environ(), binaries: map[string]string{}, merged: map[string]bool{}}
+	return root
 }
 
 func fault(name, old, instead string) mutant {
@@ -59,38 +64,41 @@ func fault(name, old, instead string) mutant {
 }
 
 func TestMergedFaultsAreChosen(t *testing.T) {
-	b := newProgram(t)
 	merged := []mutant{
-		fault("length: two", "return 1,", "return 2,"),
-		fault("length: none", "{ return 1, unit }", "{ return 0, unit }"),
-		fault("append: nothing", "*text += fmt.Sprint(n, what)", "_, _ = n, what"),
-		fault("append: none before", "(text *string) {\n", "(text *string) {\n\t*text = \"none\"\n"),
+		fault("length: two", "func length() (n int, what string) { return 1, unit }\n",
+			"func length() (n int, what string) { return 2, unit }\n"),
+		fault("append: nothing", "\t*text += fmt.Sprint(n, what)\n", "\t_, _ = n, what\n"),
+		fault("append: none before", "func appendTo(text *string) {\n",
+			"func appendTo(text *string) {\n\t*text = \"none\"\n"),
 	}
-	alone := []mutant{
-		fault("unit: minutes", `unit = "s"`, `unit = "min"`),
-		fault("all: forgets its text", "break outer\n\t}\n", "break outer\n\t}\n\ttext = \"\"\n"), // a function cannot have a label twice
-	}
-	harmless := fault("append: as it is", "n, what := length()", "n, what := length()\n\t_ = n")
-	mutants := slices.Concat(merged, alone, []mutant{harmless})
-	require.NoError(t, b.prepare(mutants, t.TempDir()))
+	harmless := fault("append: as it is", "\tn, what := length()\n", "\tn, what := length()\n\t_ = n\n")
+	mutants := slices.Concat(merged, []mutant{harmless})
+	b, err := newBench(newProgram(t), t.TempDir(), os.Environ(), mutants)
+	require.NoError(t, err)
 	require.NoError(t, b.unchanged(mutants))
 	require.ErrorContains(t, b.unchanged([]mutant{{test: "TestNone"}}), "TestNone did not run")
-	for _, m := range slices.Concat(merged, alone) {
+	for _, m := range merged {
 		r := b.try(m)
 		require.Equal(t, caught, r.verdict, "%s\n%s", m.name, r.output)
 	}
 	require.Equal(t, survived, b.try(harmless).verdict)
-	for _, m := range merged {
-		require.True(t, b.merged[m.name], m.name)
-	}
-	require.Len(t, b.merged, len(merged)+1)
 }
 
-func TestMergedFaultThatDoesNotBuildIsNamed(t *testing.T) {
-	b := newProgram(t)
-	err := b.prepare([]mutant{fault("length: wrong", "return 1,", "return one,")}, t.TempDir())
-	require.ErrorContains(t, err, "length: wrong:1:")
-	require.ErrorContains(t, err, "undefined: one")
+func TestFaultsThatCannotBeMerged(t *testing.T) {
+	root := newProgram(t)
+	for want, m := range map[string]mutant{
+		"length: wrong:1:": fault(
+			"length: wrong", "func length() (n int, what string) { return 1, unit }\n",
+			"func length() (n int, what string) { return one, unit }\n",
+		),
+		"unit.diff: changes more than the body": fault("unit", "const unit = \"s\"\n", "const unit = \"min\"\n"),
+		// A function cannot have a label twice.
+		"text.diff: changes more than the body": fault("text", "\treturn text\n", "\treturn text + text\n"),
+		"none.diff: all.go has these lines 0":   fault("none", "a\n", "b\n"),
+	} {
+		_, err := newBench(root, t.TempDir(), os.Environ(), []mutant{m})
+		require.ErrorContains(t, err, want)
+	}
 }
 
 func TestChange(t *testing.T) {

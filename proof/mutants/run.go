@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,8 +20,6 @@ import (
 const (
 	caught       = "caught"
 	survived     = "SURVIVED"
-	doesNotApply = "does not apply"
-	doesNotBuild = "does not build"
 	otherFailure = "failed otherwise"
 )
 
@@ -38,30 +35,48 @@ type result struct {
 type bench struct {
 	root     string
 	env      []string
-	binaries map[string]string // the tests by their folder, of the code as it is while no fault is chosen
-	merged   map[string]bool   // the faults that are in one of them
+	binaries map[string]string // the tests by their folder, with all faults in Go, of which a run chooses none or one
 }
 
-func newBench(root, dir string, mutants []mutant) (b bench, err error) {
-	if b.env, err = testbinary.Environment(); err != nil {
+// newBench builds the tests of all folders. In one build each package is
+// compiled once for all folders.
+func newBench(root, dir string, env []string, mutants []mutant) (bench, error) {
+	b := bench{root: root, env: env, binaries: map[string]string{}}
+	changed, err := merge(root, mutants)
+	if err != nil {
 		return b, err
 	}
-	b.root = root
-	b.binaries, b.merged = map[string]string{}, map[string]bool{}
-	return b, b.prepare(mutants, dir)
+	if changed[patienceFile], err = impatient(root); err != nil {
+		return b, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
+	defer cancel()
+	var packages []string
+	for _, in := range folders(mutants) {
+		packages = append(packages, "./"+in)
+	}
+	built, err := testbinary.Build(ctx, root, changed, dir, packages...)
+	for _, in := range folders(mutants) {
+		b.binaries[in] = built["./"+in]
+	}
+	return b, err
 }
 
-// prepare builds the tests of all folders, with all faults that can be merged.
-// In one build each package is compiled once for all folders.
-func (b bench) prepare(mutants []mutant, dir string) error {
-	changed, merged, err := merge(b.root, mutants)
-	if err != nil {
-		return err
+// A test waits for long for what never comes because of a fault. So tests have
+// a third of their patience here, with and without a fault.
+const (
+	patienceFile = "internal/test/testkit/wait.go"
+	patience     = "const Patience = 30 * time.Second\n"
+	lessPatience = "const Patience = 10 * time.Second\n"
+)
+
+// impatient returns the file with less patience.
+func impatient(root string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(root, patienceFile))
+	if err == nil && strings.Count(string(text), patience) != 1 {
+		err = fmt.Errorf("%s does not have once: %s", patienceFile, patience)
 	}
-	built, err := b.build(changed, dir, folders(mutants)...)
-	maps.Copy(b.merged, merged)
-	maps.Copy(b.binaries, built)
-	return err
+	return strings.Replace(string(text), patience, lessPatience, 1), err
 }
 
 // folders are those of the tests that the mutants name, each once.
@@ -104,7 +119,7 @@ func distinct(mutants []mutant) []mutant {
 
 // passes says what is wrong with a test that does not pass.
 func (b bench) passes(m mutant) error {
-	out, err := b.test(run{in: m.in, binary: b.binaries[m.in], pattern: m.pattern(), limit: testLimit, flag: "-test.v"})
+	out, err := b.test(run{in: m.in, binary: b.binaries[m.in], pattern: m.pattern(), flag: "-test.v"})
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s fails without a fault: %w\n%s", m.test, err, tail(out))
@@ -122,21 +137,17 @@ func (b bench) try(m mutant) result {
 }
 
 func (b bench) verdict(m mutant) (verdict, output string) {
-	old, text, err := m.apply(b.root)
-	if err != nil {
-		return doesNotApply, err.Error()
-	}
-	dir, err := os.MkdirTemp("", "mutants")
-	if err != nil {
-		return otherFailure, err.Error()
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
-	binary, err := b.mutated(m, old, text, dir)
-	if err != nil {
-		return doesNotBuild, err.Error()
+	binary := b.binaries[m.in]
+	if m.inScript() {
+		patched, err := b.patched(m)
+		if err != nil {
+			return otherFailure, err.Error()
+		}
+		defer os.Remove(patched) //nolint:errcheck // in a temporary folder
+		binary = patched
 	}
 	for range runs {
-		out, err := b.test(run{m.in, binary, m.pattern(), m.name, testLimit, "-test.failfast"})
+		out, err := b.test(run{m.in, binary, m.pattern(), m.name, "-test.failfast"})
 		verdict, output = judge(m.function(), out, err), fmt.Sprintf("%s\n%v", out, err)
 		if verdict == caught {
 			break
@@ -145,22 +156,19 @@ func (b bench) verdict(m mutant) (verdict, output string) {
 	return verdict, output
 }
 
+// patched makes a test binary whose script has the fault.
+func (b bench) patched(m mutant) (binary string, err error) {
+	old, text, err := m.apply(b.root)
+	if err != nil {
+		return "", err
+	}
+	binary = b.binaries[m.in] + "." + strings.ReplaceAll(m.name, "/", ".")
+	return binary, testbinary.PatchScript(b.binaries[m.in], old, text, binary)
+}
+
 // runs is how often a test may run, since a fault that depends on a race
 // survives some runs.
 const runs = 3
-
-// mutated is the test binary that has the fault, or lets it be chosen.
-func (b bench) mutated(m mutant, old, text, dir string) (binary string, err error) {
-	switch {
-	case m.inScript():
-		binary = filepath.Join(dir, "relock.test")
-		return binary, testbinary.PatchScript(b.binaries[m.in], old, text, binary)
-	case b.merged[m.name]:
-		return b.binaries[m.in], nil
-	}
-	built, err := b.build(map[string]string{m.file: text}, dir, m.in)
-	return built[m.in], err
-}
 
 var panicked = regexp.MustCompile(`(?m)^panic: `)
 
@@ -178,33 +186,15 @@ func judge(test, out string, err error) string {
 	return otherFailure
 }
 
-// build returns the test binaries of the folders.
-func (b bench) build(changed map[string]string, dir string, folders ...string) (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
-	defer cancel()
-	var packages []string
-	for _, in := range folders {
-		packages = append(packages, "./"+in)
-	}
-	built, err := testbinary.Build(ctx, b.root, changed, dir, packages...)
-	binaries := map[string]string{}
-	for _, in := range folders {
-		binaries[in] = built["./"+in]
-	}
-	return binaries, err
-}
-
 // run is one of a test binary.
 type run struct {
-	in, binary, pattern, fault string
-	limit                      time.Duration
-	flag                       string
+	in, binary, pattern, fault, flag string
 }
 
 func (b bench) test(r run) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), r.limit+10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testLimit+10*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, r.binary, "-test.run", r.pattern, "-test.timeout", r.limit.String(), r.flag)
+	cmd := exec.CommandContext(ctx, r.binary, "-test.run", r.pattern, "-test.timeout", testLimit.String(), r.flag)
 	cmd.Dir, cmd.Env = filepath.Join(b.root, r.in), append(slices.Clone(b.env), faultVariable+"="+r.fault)
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -68,7 +68,7 @@ func (c choice) sample(mutants []mutant, most int, why string) ([]mutant, string
 	return drawn, fmt.Sprintf("%d of %d mutants (-seed %d): %s", most, len(mutants), c.seed, why), nil
 }
 
-// touchedBy returns the mutants whose file, or whose test's file, has changed.
+// touchedBy returns the mutants whose diff, file, or test's file has changed.
 func touchedBy(root string, changed map[string]bool, mutants []mutant) (touched []mutant, err error) {
 	tests := map[string]map[string]string{}
 	for _, in := range folders(mutants) {
@@ -77,7 +77,7 @@ func touchedBy(root string, changed map[string]bool, mutants []mutant) (touched 
 		}
 	}
 	for _, m := range mutants {
-		if changed[m.file] || changed[tests[m.in][m.function()]] {
+		if changed[m.path()] || changed[m.file] || changed[tests[m.in][m.function()]] {
 			touched = append(touched, m)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // history is a repository whose commits are made by a test.
@@ -34,7 +34,9 @@ func newHistory(t *testing.T) history {
 
 func (h history) write(name, text string) {
 	h.Helper()
-	require.NoError(h, os.WriteFile(filepath.Join(h.root, name), []byte(text), 0o600))
+	path := filepath.Join(h.root, name)
+	require.NoError(h, os.MkdirAll(filepath.Dir(path), 0o750))
+	require.NoError(h, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func (h history) git(args ...string) string {
@@ -54,9 +56,9 @@ func (h history) commit(age time.Duration) string {
 }
 
 var ab = []mutant{
-	{name: "code of a", file: "a.go", test: "TestB"},
-	{name: "code of b", file: "b.go", test: "TestB/sub"},
-	{name: "test of a", file: "c.go", test: "TestA/sub"},
+	{name: "code-of-a", file: "a.go", test: "TestB"},
+	{name: "code-of-b", file: "b.go", test: "TestB/sub"},
+	{name: "test-of-a", file: "c.go", test: "TestA/sub"},
 }
 
 // touched returns the names of the mutants that the change touches.
@@ -72,18 +74,20 @@ func (h history) touched(base string) (names []string) {
 
 func TestTouched(t *testing.T) {
 	h := newHistory(t)
-	all := []string{"code of a", "code of b", "test of a"}
+	all := []string{"code-of-a", "code-of-b", "test-of-a"}
 	old := h.commit(48 * time.Hour)
 	require.Equal(t, all, h.touched(""), "where nothing differs, a sample")
 	h.write("a.go", "A")
-	require.Equal(t, []string{"code of a"}, h.touched(""), "a file that is not committed")
+	require.Equal(t, []string{"code-of-a"}, h.touched(""), "a file that is not committed")
 	young := h.commit(0)
-	require.Equal(t, []string{"code of a"}, h.touched(""), "a commit that is less than a day old")
+	require.Equal(t, []string{"code-of-a"}, h.touched(""), "a commit that is less than a day old")
 	h.write("a_test.go", "package x\n\nfunc TestA(t *testing.T) { t.Log() }\n")
-	require.Equal(t, []string{"test of a"}, h.touched(young), "a test alone")
-	require.Equal(t, []string{"code of a", "test of a"}, h.touched(old))
+	require.Equal(t, []string{"test-of-a"}, h.touched(young), "a test alone")
+	require.Equal(t, []string{"code-of-a", "test-of-a"}, h.touched(old))
 	h.write("c.go", "c")
-	require.Equal(t, []string{"test of a"}, h.touched(young), "a new file")
+	require.Equal(t, []string{"test-of-a"}, h.touched(young), "a new file")
+	h.write(ab[1].path(), "b")
+	require.Equal(t, []string{"code-of-b", "test-of-a"}, h.touched(young), "a new mutant")
 	_, _, err := choice{pattern: regexp.MustCompile(""), touched: true, base: "nothing"}.from(h.root, ab)
 	require.ErrorContains(t, err, "RELOCK_BASE=nothing")
 }
@@ -97,7 +101,7 @@ func TestTouchedSinceTheMergeBase(t *testing.T) {
 	h.git("checkout", "-q", first)
 	h.write("a.go", "A")
 	h.commit(0)
-	require.Equal(t, []string{"code of a"}, h.touched(others))
+	require.Equal(t, []string{"code-of-a"}, h.touched(others))
 }
 
 // Where no commit can be compared with, all count as touched.
