@@ -9,7 +9,7 @@ COVERAGE ?= 85
 IMAGE ?= redis:8
 export COVERAGE HEAVY
 
-.PHONY: help fast build lint structure test test-all cover lua-cover mutants mutants-touched model test-long test-heavy test-valkey test-image stress bench bench-queue bench-smoke bench-go check proof long
+.PHONY: help fast build lint structure test test-all cover lua-cover mutants mutants-touched model test-long test-heavy test-valkey test-image stress bench bench-queue bench-smoke bench-go picture untimed check proof long
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,7 +17,7 @@ help:  ## List the targets
 fast:  ## The loop of daily work, under a minute: build, vet, lint what changed, and the tests that need no server
 	@scripts/fast.sh
 
-build:  ## Build every module for this system, Windows and macOS
+build:  ## Build every module for this system, and those that users import for Windows and macOS
 	@scripts/build.sh
 
 lint:  ## gofmt, go vet, golangci-lint and go mod tidy -diff in every module
@@ -38,7 +38,7 @@ cover:  ## Print the coverage of the engine by its tests; fails below COVERAGE p
 lua-cover:  ## Fail unless the tests see each branch of each Lua script
 	@scripts/with-redis.sh go run -C proof ./luacover
 
-mutants:  ## Put known faults into the code, one at a time, and fail unless a test finds each; MUTANTS=regexp chooses some
+mutants:  ## Put the faults of proof/mutants into the code, one at a time, and fail unless a test finds each; MUTANTS=regexp chooses some
 	@scripts/with-redis.sh go run -C proof ./mutants -run '$(MUTANTS)'
 
 mutants-touched:  ## The mutants whose file or test the change since RELOCK_BASE touches, at most MOST of them; a sample of 20 if none
@@ -74,7 +74,13 @@ bench-smoke:  ## Run each scenario of the comparison with each library for a mom
 bench-go:  ## Run the Go benchmarks of the root package; BENCH=regexp chooses some
 	@scripts/with-redis.sh go test -run '^$$' -bench '$(BENCH)' -benchmem .
 
-check: build lint test-all lua-cover model bench-smoke mutants-touched test-heavy  ## The fast lane: what CI runs on every push
+picture:  ## Draw the picture of docs/operations.md from a run of a minute, by the expressions of the dashboard; writes docs/dashboard.svg
+	@scripts/with-redis.sh go test -C examples/prometheus -count=1 -run '^TestPicture$$' -picture
+
+untimed:  ## Lint, the models, and a moment of each comparison, side by side: none of them measures time
+	@scripts/beside.sh lint model bench-smoke
+
+check: build untimed test-all lua-cover mutants-touched test-heavy  ## The fast lane: what CI runs on every push
 
 proof: cover mutants  ## The proof lane, each night: coverage and all mutants
 

@@ -15,8 +15,12 @@
 //	}
 //
 // [Locker.Busy] makes others hold a lock, [Locker.Lose] makes a holder lose it,
-// and [Locker.Waiting] counts the waiters. Code that takes a [relock.Mutex] is
-// tested with [relock.FromLocker].
+// [Locker.Down] is a server that does not answer, and [Locker.Waiting] counts
+// the waiters. [Locker.RequireFree] finds locks that were left held. Code
+// that takes a [relock.Mutex] is tested with [relock.FromLocker].
+//
+// [NewQueue] returns a task queue in memory, with the methods of [queue.Queue]
+// that enqueue, receive and manage. [Queue.RunDue] handles what is due.
 //
 // The Locker takes, waits, nests, expires and loses as that of
 // [relock.NewLocker], and passes the suite of package conform. All calls of one

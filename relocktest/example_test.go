@@ -125,6 +125,38 @@ func ExampleLocker_Waiting() {
 	// waiting: 0
 }
 
+// The code under test answers 503 while the server is away.
+func ExampleLocker_Down() {
+	locker := relocktest.NewLocker()
+	up := locker.Down()
+	err := relock.TryDo(context.Background(), locker, "report", func(context.Context) error { return nil })
+	fmt.Println("try later:", relock.IsRetryableErr(err))
+	fmt.Println("busy:", errors.Is(err, relock.ErrLockAcquiredByOthers))
+	up()
+	err = relock.TryDo(context.Background(), locker, "report", func(context.Context) error { return nil })
+	fmt.Println("error:", err)
+	// Output:
+	// try later: true
+	// busy: false
+	// error: <nil>
+}
+
+// A test ends with the question whether the code under test has unlocked.
+func ExampleLocker_RequireFree() {
+	locker := relocktest.NewLocker()
+	hold, err := locker.Lock(context.Background(), "report")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	locker.RequireFree(func(_ string, args ...any) { fmt.Println("held:", args[0]) })
+	fmt.Println("error:", hold.Unlock(context.Background()))
+	locker.RequireFree(func(_ string, args ...any) { fmt.Println("held:", args[0]) })
+	// Output:
+	// held: [report]
+	// error: <nil>
+}
+
 // Methods of the Locker are those of [relock.Locker].
 func ExampleLocker_Lock() {
 	ctx := context.Background()

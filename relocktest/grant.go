@@ -14,17 +14,19 @@ import (
 type grant struct {
 	lock     *lock
 	since    time.Time
+	renewed  time.Time // a watched lease is renewed from here every third of it
 	extended time.Time // valid until, as Extend has set it; zero if it has not
 	fence    int64
-	expiry   *time.Timer // ends a fixed lease; nil if the lease is renewed
+	expiry   *time.Timer // ends a lease that is not renewed; nil while it is
 	levels   holds.Levels[*hold]
 	over     error // why it ended; nil while it is live
 }
 
-// grantLocked makes a call with this context the holder.
-func (k *lock) grantLocked(ctx context.Context) *hold {
+// grantLocked makes a call with this context, by these callers, the holder.
+func (k *lock) grantLocked(ctx context.Context, by stack) *hold {
 	l := k.locker
 	g := &grant{lock: k, since: time.Now()}
+	g.renewed = g.since
 	if l.settings.Fencing {
 		l.tokens++
 		g.fence = l.tokens
@@ -33,34 +35,39 @@ func (k *lock) grantLocked(ctx context.Context) *hold {
 		g.expiry = time.AfterFunc(time.Until(g.untilLocked()), g.expire)
 	}
 	k.holder = g
-	return g.pushLocked(ctx)
+	return g.pushLocked(ctx, by)
 }
 
-// untilLocked returns the time until which the grant is valid. A watched lease
-// was renewed every third of its length.
+// untilLocked returns the time until which the grant is valid.
 func (g *grant) untilLocked() time.Time {
-	s, renewed := &g.lock.locker.settings, g.since
-	if s.Watched {
-		third := s.Lease / 3
-		renewed = renewed.Add(time.Since(g.since) / third * third)
-	}
-	until := renewed.Add(s.Lease - lockspec.Drift(s.Lease))
+	lease := g.lock.locker.settings.Lease
+	until := g.renewedLocked().Add(lease - lockspec.Drift(lease))
 	if g.extended.After(until) {
 		return g.extended
 	}
 	return until
 }
 
-// expire is called by the timer of a fixed lease.
+// renewedLocked returns when the lease was renewed last.
+func (g *grant) renewedLocked() time.Time {
+	l := g.lock.locker
+	if !l.settings.Watched || l.down > 0 {
+		return g.renewed
+	}
+	third := l.settings.Lease / 3
+	return g.renewed.Add(time.Since(g.renewed) / third * third)
+}
+
+// expire is called by the timer of a lease that is not renewed.
 func (g *grant) expire() {
 	g.lock.locker.mu.Lock()
 	defer g.lock.locker.mu.Unlock()
-	if g.over == nil && !g.checkedLocked() {
+	if g.expiry != nil && g.over == nil && !g.checkedLocked() {
 		g.expiry.Reset(time.Until(g.untilLocked())) // it was extended
 	}
 }
 
-// checkedLocked ends a fixed lease whose time has come. It reports whether the
+// checkedLocked ends a lease whose time has come. It reports whether the
 // grant has ended.
 func (g *grant) checkedLocked() bool {
 	if g.over == nil && !time.Now().Before(g.untilLocked()) {

@@ -18,6 +18,7 @@ type hold struct {
 	values context.Context // the parent of Context, for its values
 	max    time.Time       // the end of its maximum hold; zero if there is none
 	timer  *time.Timer     // for the maximum hold; nil if there is none
+	by     stack           // of the call that acquired it
 
 	// Guarded by Locker.mu.
 	ends     holds.Contexts
@@ -26,8 +27,8 @@ type hold struct {
 
 var _ relock.Hold = (*hold)(nil)
 
-func (g *grant) pushLocked(ctx context.Context) *hold {
-	h := &hold{grant: g, values: ctx}
+func (g *grant) pushLocked(ctx context.Context, by stack) *hold {
+	h := &hold{grant: g, values: ctx, by: by}
 	g.levels.Push(h)
 	if d := g.lock.locker.settings.MaxHold; d > 0 {
 		h.max = time.Now().Add(d)
@@ -127,8 +128,8 @@ func (h *hold) extend(ctx context.Context, d time.Duration) error {
 	}
 	h.grant.lock.locker.mu.Lock()
 	defer h.grant.lock.locker.mu.Unlock()
-	if err := h.checkLocked(); err != nil || end != nil {
-		return cmp.Or(err, end)
+	if err := cmp.Or(h.checkLocked(), end, h.grant.lock.locker.awayLocked()); err != nil {
+		return err
 	}
 	if until := time.Now().Add(d - lockspec.Drift(d)); until.After(h.grant.extended) {
 		h.grant.extended = until
@@ -156,6 +157,7 @@ func (h *hold) unlock() error {
 	if g.levels.Live--; g.levels.Live == 0 {
 		g.endLocked(errs.ErrNotHeld)
 		g.lock.freeLocked(g.keepLocked())
+		return g.lock.locker.unconfirmedLocked()
 	}
 	return nil
 }

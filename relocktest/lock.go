@@ -1,6 +1,7 @@
 package relocktest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -23,6 +24,7 @@ type lock struct {
 // waiter is a call that waits for a lock.
 type waiter struct {
 	ctx   context.Context
+	by    stack         // of the call
 	given *hold         // set before ready is closed
 	ready chan struct{} // closed when the lock is given to the call
 }
@@ -41,34 +43,35 @@ func (k *lock) refusedLocked() error {
 
 // waitLocked waits for the lock. It returns with the mutex held. If the lock
 // was given to the call before ctx was cancelled, it returns the hold.
-func (k *lock) waitLocked(ctx context.Context) (*hold, error) {
-	w := &waiter{ctx: ctx, ready: make(chan struct{})}
+func (k *lock) waitLocked(ctx context.Context, by stack) (*hold, error) {
+	w := &waiter{ctx: ctx, by: by, ready: make(chan struct{})}
 	k.waiters = append(k.waiters, w)
 	k.locker.mu.Unlock()
-	var end error
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
-		end = errs.EndOf(ctx, errs.ErrLockAcquiredByOthers) // without mu, as it calls the caller's context
 	}
 	k.locker.mu.Lock()
 	if w.given != nil {
 		return w.given, nil
 	}
 	k.waiters = slices.DeleteFunc(k.waiters, func(one *waiter) bool { return one == w })
+	last := cmp.Or(k.locker.awayLocked(), errs.ErrLockAcquiredByOthers)
 	k.serveLocked()
-	return nil, end
+	k.locker.mu.Unlock()
+	defer k.locker.mu.Lock()
+	return nil, errs.EndOf(ctx, last) // without mu, as it calls the caller's context
 }
 
 // serveLocked gives a free lock to the oldest waiter. Without one, the key is
 // not used any more.
 func (k *lock) serveLocked() {
 	switch {
-	case !k.isFree():
+	case !k.isFree(), len(k.waiters) > 0 && k.locker.down > 0:
 	case len(k.waiters) > 0:
 		w := k.waiters[0]
 		k.waiters = k.waiters[1:]
-		w.given = k.grantLocked(w.ctx)
+		w.given = k.grantLocked(w.ctx, w.by)
 		close(w.ready)
 	default:
 		delete(k.locker.locks, k.key)

@@ -1,6 +1,7 @@
 package relocktest
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -18,6 +19,7 @@ type Locker struct {
 	mu     sync.Mutex // guards the fields below, and all that belongs to the Locker
 	locks  map[string]*lock
 	tokens int64 // the last fencing token
+	down   int   // calls of Down that were not undone
 }
 
 var _ relock.Locker = (*Locker)(nil)
@@ -28,7 +30,7 @@ var _ relock.Locker = (*Locker)(nil)
 //
 // Waiters are served in the order of their calls, also without
 // [relock.WithFair]. Leases of [relock.WithWatchdog] are renewed without fail
-// until Unlock or Lose. [relock.WithReplicas], [relock.WithLabel] and
+// until Unlock, Lose or Down. [relock.WithReplicas], [relock.WithLabel] and
 // [relock.WithPollInterval] have no effect. Fencing tokens are 1, 2, 3 and so
 // on.
 func NewLocker(opts ...relock.LockOption) *Locker {
@@ -69,23 +71,26 @@ func (l *Locker) acquire(ctx context.Context, key string, block bool) (*hold, er
 	if err := l.ready(ctx, key); err != nil {
 		return nil, err
 	}
-	carries := carried.By(ctx) // without mu: it calls the caller's context
+	carries, by := carried.By(ctx), callers() // without mu: it calls the caller's context
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h, err := l.nestLocked(ctx, carries, key); h != nil || err != nil {
+	if h, err := l.nestLocked(ctx, by, carries, key); h != nil || err != nil {
 		return h, err
 	}
 	k := l.lockLocked(key)
 	limit := int(l.settings.QueueLimit)
+	away := l.awayLocked()
 	switch {
-	case k.isFree():
-		return k.grantLocked(ctx), nil
+	case k.isFree() && away == nil:
+		return k.grantLocked(ctx, by), nil
 	case !block:
-		return nil, k.refusedLocked()
+		defer k.serveLocked() // removes a key that nobody uses
+		return nil, cmp.Or(away, k.refusedLocked())
+	case away != nil:
 	case limit > 0 && len(k.waiters) >= limit:
 		return nil, errs.ErrQueueFull
 	}
-	return k.waitLocked(ctx)
+	return k.waitLocked(ctx, by)
 }
 
 // ready returns an error if a call cannot begin.
@@ -107,7 +112,7 @@ func (l *Locker) ready(ctx context.Context, key string) error {
 
 // nestLocked adds a level to the hold that ctx carries. It returns neither a
 // hold nor an error if ctx carries none that is not unlocked.
-func (l *Locker) nestLocked(ctx context.Context, carries *carried.Holds, key string) (*hold, error) {
+func (l *Locker) nestLocked(ctx context.Context, by stack, carries *carried.Holds, key string) (*hold, error) {
 	for c := carries; c != nil; c = c.Next {
 		h, ok := c.Hold.(*hold)
 		if !ok || h.grant.lock.locker != l || h.Key() != key || h.unlocked {
@@ -116,7 +121,7 @@ func (l *Locker) nestLocked(ctx context.Context, carries *carried.Holds, key str
 		if over := h.checkLocked(); over != nil {
 			return nil, errs.OfLevel(over)
 		}
-		return h.grant.pushLocked(ctx), nil
+		return h.grant.pushLocked(ctx, by), nil
 	}
 	return nil, nil
 }

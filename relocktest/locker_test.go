@@ -15,8 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/testkit"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // bench is a Locker whose calls wait in a bubble.
@@ -264,7 +263,8 @@ func TestTexts(t *testing.T) {
 		"refused": {nil, func(b bench) error { b.lock("k"); return try(b) }, held + " (one attempt)"},
 		"kept": {
 			relock.WithMinHold(time.Minute), func(b bench) error { b.unlock(b.lock("k")); return try(b) },
-			held + ": minimum hold until " + errs.Clock(inBubbles.Add(time.Minute)) + " (one attempt)",
+			held + ": minimum hold until " +
+				inBubbles.Add(time.Minute).Format("2006-01-02T15:04:05.000Z07:00") + " (one attempt)",
 		},
 		"kept, busy": {
 			relock.WithMinHold(time.Minute), func(b bench) error { b.unlock(b.lock("k")); b.Busy("k"); return try(b) },

@@ -30,7 +30,8 @@ elif [ -n "$folders" ]; then
 fi
 
 echo "fast: tests that need no server"
-go test ./internal/suspend ./internal/tasks ./internal/competition ./internal/ports ./utils ./proof/mutants ./proof/luacover ./proof/internal/testbinary
+go test ./internal/suspend ./internal/tasks ./internal/test/competition ./internal/test/ports ./utils \
+	./proof/mutants ./proof/luacover ./proof/internal/testbinary
 [ "$bench" = skip ] || GOWORK=off go test -C bench -skip Excludes .
 go test -run 'Counted|ByTheMonotonicClock|ErrorLines' ./internal/driver
 go test ./internal/background

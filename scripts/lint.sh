@@ -14,10 +14,14 @@ if [ -n "$unformatted" ]; then
 fi
 
 echo "lint: go mod tidy"
-scripts/each-module.sh go mod tidy -diff
+GOWORK=off scripts/each-module.sh go mod tidy -diff
 case $(go env GOVERSION) in
-go1.25*) ;; # too old for the newest go-redis
-*) GOWORK=off go mod tidy -C goredis -modfile=newest.mod -diff ;;
+go1.25*) ;; # too old for the newest go-redis and OpenTelemetry
+*)
+	for dir in goredis otel; do
+		GOWORK=off go mod tidy -C "$dir" -modfile=newest.mod -diff
+	done
+	;;
 esac
 
 # Without the workspace, as users see a module.

@@ -23,13 +23,13 @@ if [ $# = 0 ]; then
 	# Storms, series of failovers, and the suite over Clusters and Sentinels
 	# belong to "all". The groups run one after the other, so that no suite
 	# takes the processors from the next one.
-	locks='. ./queue ./relocktest/... ./fence ./utils'
-	compile "$locks ./examples/... ./goredis ./etcd ./etcd/test $etcd_server"
+	locks='. ./queue ./relocktest/... ./fence ./utils ./relockweb'
+	compile "$locks ./examples/... ./goredis ./otel ./etcd ./etcd/test $etcd_server"
 	# shellcheck disable=SC2086 # one word for each package
 	go test -shuffle=on -p 3 -skip 'ConformanceOver(Cluster|Sentinel)' $locks
 	go test -shuffle=on -p 2 ./examples/...
 	go test -shuffle=on -skip 'Conformance|HandOffs' ./goredis
-	go test -shuffle=on ./etcd
+	go test -shuffle=on -p 2 ./otel ./etcd
 	exec go test -shuffle=on -skip 'Storm|Many(Cycles|Cancels)' ./etcd/test
 fi
 
@@ -45,6 +45,7 @@ if [ "${1:-}" = long ]; then
 	run=${2:-.}
 	shift "$(($# < 2 ? $# : 2))"
 	go test -C proof $race -timeout 30m -v -run "$run" "$@" . -long
+	go test -C cmd/relock $race -timeout 30m -v -run "$run" "$@" ./internal/cli -long
 	[ "$run" = . ] || exit 0
 	RELOCK_CELLS=all go test -C goredis $race -timeout 30m -v -run HandOffsWhileMasters .
 	RELOCK_ETCD_CYCLES=${RELOCK_ETCD_CYCLES:-20000} exec go test -C etcd/test $race -timeout 30m -v -run 'Storm|Many(Cycles|Cancels)' .
@@ -80,15 +81,16 @@ modules=$(go list -m -f '{{.Dir}}/...')
 # shellcheck disable=SC2086 # one word for each module
 others=$(go list $modules | LC_ALL=C sort -u)
 # The longest of the others go first.
-longest="$root/relocktest/conform $root/goredis $root/etcd/test $root/queue $root/lua $root/internal/topology $root/internal/containertest $root/internal/redistest"
-for package in $timed $longest "$root/proof"; do
+longest="$root/relocktest/conform $root/goredis $root/queue $root/lua $root/internal/topology"
+longest="$longest $root/internal/test/containertest $root/internal/test/redistest"
+for package in $timed $longest "$root/etcd/test" "$root/proof"; do
 	others=$(echo "$others" | grep -vx "$package")
 done
 newest=1
 case $(go env GOVERSION) in
 go1.25*)
 	newest=
-	echo "left out: bench, whose redsync needs Go 1.26, and goredis with the newest go-redis"
+	echo "left out: bench, whose redsync needs Go 1.26, goredis with the newest go-redis, and otel with the newest OpenTelemetry"
 	;;
 esac
 
@@ -97,23 +99,30 @@ go list -export "$etcd_server" >/dev/null
 (
 	export GOWORK=off
 	compile . -C goredis
+	compile . -C otel
 	[ -z "$newest" ] || {
 		compile . -C goredis -modfile=newest.mod
+		compile . -C otel -modfile=newest.mod
 		compile ./... -C bench
 	}
 )
 
 # shellcheck disable=SC2086 # one word for each package
 go test $race -shuffle=on -p 3 -parallel "$(side_by_side 2)" $timed
+# etcd's clients and servers use both processors, and its requests have limits:
+# beside others, they are not answered in time.
+go test $race -shuffle=on "$root/etcd/test"
 # These usually wait. goredis runs once more with the oldest go-redis that it
 # supports, and with the newest, without the suite and the storms. The workspace
-# has one in between.
+# has one in between. The same is true of otel and OpenTelemetry.
 # shellcheck disable=SC2086 # no word for the race detector, or one
-goredis() { GOWORK=off go test -C goredis "$@" $race -shuffle=on -parallel "$(side_by_side 3)" -skip 'Conformance|HandOffs' .; }
+in_version() { GOWORK=off go test -C "$@" $race -shuffle=on -parallel "$(side_by_side 3)" -skip 'Conformance|HandOffs' .; }
 apart() {
-	goredis
+	in_version goredis
+	in_version otel
 	[ -z "$newest" ] || {
-		goredis -modfile=newest.mod
+		in_version goredis -modfile=newest.mod
+		in_version otel -modfile=newest.mod
 		# shellcheck disable=SC2086
 		GOWORK=off go test -C bench $race -shuffle=on ./...
 	}

@@ -100,7 +100,7 @@ run poll-only-heartbeats error -DFAIR -DNW=2 -DTIMERS -DCRASH=1 -DM_POLL_ONLY_HE
 run poll-takes error -DFAIR -DNW=3 -DTIMERS -DCRASH=1 -DPOLLS=1 -DM_POLL_TAKES
 run poll-hides-hold error -DFAIR -DNW=2 -DTIMERS -DLATE=1 -DMSGLOST=1 -DTRY=1 -DM_POLL_HIDES_HOLD
 run not-put-back error -DFAIR -DNW=2 -DTIMERS -DHANG=1 -DM_NOT_PUT_BACK
-run counted-once error -DFAIR -DNW=2 -DTIMERS -DCRASH=1 -DSUBLOST=1 -DM_COUNTED_ONCE
+run counted-once error -DNW=2 -DTIMERS -DCRASH=1 -DSUBLOST=1 -DM_COUNTED_ONCE
 run cancel-removes error -DFAIR -DNW=2 -DGIVEUP=1 -DM_CANCEL_REMOVES
 run cancel-keeps-wakeup error -DNW=3 -DGIVEUP=1 -DM_CANCEL_KEEPS_WAKEUP
 run cancel-once error -DFAIR -DNW=2 -DGIVEUP=1 -DLATE=1 -DM_CANCEL_ONCE

@@ -182,12 +182,12 @@ inline hand_off(me) {
 		:: x == NONE -> break
 		:: x != NONE && x == me -> chosen = x; break
 		:: x != NONE && x != me && stale[CL(x)] -> inQ[x] = false
+#ifdef FAIR
+		:: x != NONE && x != me && !stale[CL(x)] ->			/* also if no client received it */
+#else
 		:: x != NONE && x != me && !stale[CL(x)] && unreachable(CL(x)) && counted[CL(x)] ->	/* PUBLISH reaches no client, which counts */
 			inQ[x] = false;
 			entitled[x] = false
-#ifdef FAIR
-		:: x != NONE && x != me && !stale[CL(x)] ->			/* also if no client received it: the heartbeat is young */
-#else
 		:: x != NONE && x != me && !stale[CL(x)] && !(unreachable(CL(x)) && counted[CL(x)]) ->
 #endif
 			chosen = x;

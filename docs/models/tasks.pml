@@ -206,15 +206,22 @@ inline draw() {
 	od
 }
 
-/* take delivers a task, or has it join its key. */
+/* join lets a delayed task join its key, whatever the receive takes. */
+inline join(t, want) {
+	if
+	:: want > 0 && st[t] == DUE && head[KEY(t)] == NONE -> head[KEY(t)] = t
+#ifndef M_KEY_FREED
+	:: want > 0 && st[t] == DUE && head[KEY(t)] != t && head[KEY(t)] != NONE -> st[t] = BEHIND
+#endif
+	:: else
+	fi
+}
+
+/* take delivers a task. */
 inline take(w, t, want) {
 	if
-	:: st[t] == DUE && c < want && (head[KEY(t)] == t || head[KEY(t)] == NONE) ->
-		head[KEY(t)] = t;
+	:: st[t] == DUE && c < want && head[KEY(t)] == t ->
 		draw(); st[t] = LEASED; fence[t] = drawn; got[AT(w, t)] = drawn; drawn = 0; c++
-#ifndef M_KEY_FREED
-	:: st[t] == DUE && c < want && head[KEY(t)] != t && head[KEY(t)] != NONE -> st[t] = BEHIND
-#endif
 	:: else
 	fi
 }
@@ -249,6 +256,7 @@ inline receive(w, number, answered_last, want) {
 		seen[w] = number;
 		got[AT(w, 0)] = 0; got[AT(w, 1)] = 0; got[AT(w, 2)] = 0;
 		give_up(0); give_up(1); give_up(2);
+		join(0, want); join(1, want); join(2, want);
 		c = 0;
 		take(w, 0, want); take(w, 1, want); take(w, 2, want);
 #ifdef M_BUSY_IDLE

@@ -8,8 +8,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/relock-go/relock/internal/conformtest"
-	"github.com/relock-go/relock/internal/redistest"
+	"github.com/relock-go/relock/internal/test/conformtest"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // TestMain lets more tests wait together than OverlapMore does, unless the

@@ -3,7 +3,7 @@ package conform_test
 import (
 	"testing"
 
-	"github.com/relock-go/relock/internal/conformtest"
+	"github.com/relock-go/relock/internal/test/conformtest"
 )
 
 // Locks of a client of several servers keep the promises of all, also behind a
