@@ -90,8 +90,8 @@ func TestWaitForOthersIsNoSelfWait(t *testing.T) {
 		hold := lock(t, other, "key")
 		require.NotContains(t, busy(t, limited(t), before), "this client")
 
-		// The first request of a new Locker is that of the first call: from then on
-		// the second is behind it.
+		// The first request of a new Locker is that of the first call. From
+		// then on the second call is behind it.
 		l := newLocker(t, c.faulty(t, f), append(opts, observer)...)
 		ctx, cancel := context.WithCancel(limited(t))
 		defer cancel()
