@@ -1,0 +1,58 @@
+package relocktest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/relock-go/relock"
+)
+
+// Pause stops all deliveries until [Queue.Resume]. What is in flight goes on,
+// and tasks can be enqueued.
+func (q *Queue) Pause(ctx context.Context) error {
+	return q.steer(ctx, "pause", func() { q.paused = true })
+}
+
+// Resume ends [Queue.Pause]. Keys that are paused stay so.
+func (q *Queue) Resume(ctx context.Context) error {
+	return q.steer(ctx, "resume", func() { q.paused = false })
+}
+
+// PauseKey stops the deliveries of the tasks with this key. They are Behind in
+// the Stats once a receive, or [Queue.RunDue], has found them due.
+func (q *Queue) PauseKey(ctx context.Context, key string) error {
+	return q.steerKey(ctx, "pause key", key, func() { q.pausedKeys[key] = true })
+}
+
+// ResumeKey ends [Queue.PauseKey]. The tasks of the key go on in their order.
+func (q *Queue) ResumeKey(ctx context.Context, key string) error {
+	return q.steerKey(ctx, "resume key", key, func() {
+		delete(q.pausedKeys, key)
+		for _, t := range q.tasks {
+			t.aside = t.aside && t.Key != key
+		}
+	})
+}
+
+// steerKey changes what is paused of a key.
+func (q *Queue) steerKey(ctx context.Context, op, key string, change func()) error {
+	if key == "" || len(key) > maxKey || strings.Contains(key, "\x00") {
+		return q.inside.Wrap(op, fmt.Errorf("%w: key: %.40q is not the key of a task", relock.ErrInvalid, key))
+	}
+	return q.steer(ctx, op, change)
+}
+
+// maxKey is how long the key of a task may be.
+const maxKey = 512
+
+// steer changes what is paused.
+func (q *Queue) steer(ctx context.Context, op string, change func()) error {
+	if err := q.ready(ctx); err != nil {
+		return q.inside.Wrap(op, err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	change()
+	return nil
+}
