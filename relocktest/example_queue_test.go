@@ -83,11 +83,15 @@ func ExampleQueue_PauseKey() {
 	fmt.Println("attempts:", orders.RunDue(ctx, handle))
 	info, err := orders.Get(ctx, "42")
 	fmt.Println(info.State, "paused:", info.Paused, err)
+	for paused, err := range orders.PausedKeys(ctx) {
+		fmt.Println("paused:", paused.Key, err)
+	}
 	fmt.Println(orders.ResumeKey(ctx, "customer 7"), "attempts:", orders.RunDue(ctx, handle))
 	// Output:
 	// <nil> <nil>
 	// attempts: 0
 	// behind paused: true <nil>
+	// paused: customer 7 <nil>
 	// <nil> attempts: 1
 }
 

@@ -106,7 +106,7 @@ func (q *Queue) orderLocked(a, b queue.TaskInfo) int {
 func (q *Queue) infoLocked(t *task, before string) queue.TaskInfo {
 	i := queue.TaskInfo{
 		Task: t.Task, EnqueuedAt: t.enqueued, Attempts: t.attempts, LastError: t.reason,
-		Paused: q.paused || q.pausedKeys[t.Key],
+		Paused: q.paused || q.isPausedLocked(t.Key),
 	}
 	switch {
 	case t.running != nil:

@@ -16,7 +16,7 @@ func (q *Queue) firstLocked() *task {
 	for _, t := range all {
 		switch {
 		case t.running != nil || t.Key != "" && heads[t.Key] != t:
-		case q.pausedKeys[t.Key]:
+		case q.isPausedLocked(t.Key):
 			t.aside = true
 		default:
 			return t

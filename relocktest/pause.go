@@ -3,9 +3,13 @@ package relocktest
 import (
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"strings"
+	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/queue"
 )
 
 // Pause stops all deliveries until [Queue.Resume]. What is in flight goes on,
@@ -22,7 +26,11 @@ func (q *Queue) Resume(ctx context.Context) error {
 // PauseKey stops the deliveries of the tasks with this key. They are Behind in
 // the Stats once a receive, or [Queue.RunDue], has found them due.
 func (q *Queue) PauseKey(ctx context.Context, key string) error {
-	return q.steerKey(ctx, "pause key", key, func() { q.pausedKeys[key] = true })
+	return q.steerKey(ctx, "pause key", key, func() {
+		if !q.isPausedLocked(key) {
+			q.pausedKeys[key] = time.Now()
+		}
+	})
 }
 
 // ResumeKey ends [Queue.PauseKey]. The tasks of the key go on in their order.
@@ -33,6 +41,30 @@ func (q *Queue) ResumeKey(ctx context.Context, key string) error {
 			t.aside = t.aside && t.Key != key
 		}
 	})
+}
+
+// PausedKeys returns the keys that are paused when the loop begins, each once,
+// in no order.
+func (q *Queue) PausedKeys(ctx context.Context) iter.Seq2[queue.PausedKey, error] {
+	return func(yield func(queue.PausedKey, error) bool) {
+		if err := q.ready(ctx); err != nil {
+			yield(queue.PausedKey{}, q.inside.Wrap("paused keys", err))
+			return
+		}
+		q.mu.Lock()
+		keys := maps.Clone(q.pausedKeys)
+		q.mu.Unlock()
+		for key, since := range keys {
+			if !yield(queue.PausedKey{Key: key, Since: since}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (q *Queue) isPausedLocked(key string) bool {
+	_, paused := q.pausedKeys[key]
+	return paused
 }
 
 // steerKey changes what is paused of a key.

@@ -46,7 +46,7 @@ type Queue struct {
 	fence int64
 
 	paused     bool
-	pausedKeys map[string]bool
+	pausedKeys map[string]time.Time // since when
 }
 
 // task is one task, from Enqueue to the end of its window.
@@ -72,7 +72,7 @@ func (t *task) isLive() bool { return t.done.IsZero() && t.died.IsZero() }
 // renewed without fail until [Queue.Lose].
 func NewQueue(name string, opts ...queue.Option) *Queue {
 	made, err := taskdouble.New(name, opts)
-	q := &Queue{mistakes: err, tasks: map[string]*task{}, pausedKeys: map[string]bool{}}
+	q := &Queue{mistakes: err, tasks: map[string]*task{}, pausedKeys: map[string]time.Time{}}
 	q.inside = made.(inside) //nolint:forcetypeassert // package queue provides it
 	q.settings = q.inside.Settings()
 	return q

@@ -159,6 +159,38 @@ func TestQueuePauseKey(t *testing.T) {
 	})
 }
 
+// Each paused key is named once, with since when.
+func TestQueuePausedKeys(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(q either) {
+		start := time.Now().Truncate(time.Microsecond)
+		require.NoError(q, q.Pause(q.Context()))
+		for range q.PausedKeys(q.Context()) {
+			require.Fail(q, "the queue is paused, and no key")
+		}
+		var keys []string
+		for _, key := range []string{"a", "b", "a"} {
+			require.NoError(q, q.PauseKey(q.Context(), key))
+		}
+		for paused, err := range q.PausedKeys(q.Context()) {
+			require.NoError(q, err)
+			require.False(q, paused.Since.Before(start))
+			keys = append(keys, paused.Key)
+		}
+		require.ElementsMatch(q, []string{"a", "b"}, keys)
+		require.NoError(q, q.ResumeKey(q.Context(), "a"))
+		for paused := range q.PausedKeys(q.Context()) {
+			require.Equal(q, "b", paused.Key)
+			break
+		}
+		ended, cancel := context.WithCancel(q.Context())
+		cancel()
+		for _, err := range q.PausedKeys(ended) {
+			require.ErrorIs(q, err, context.Canceled)
+		}
+	})
+}
+
 // Dead letters are requeued by when they died.
 func TestQueueRequeueDied(t *testing.T) {
 	t.Parallel()

@@ -31,6 +31,7 @@ type tasks interface {
 	Resume(ctx context.Context) error
 	PauseKey(ctx context.Context, key string) error
 	ResumeKey(ctx context.Context, key string) error
+	PausedKeys(ctx context.Context) iter.Seq2[queue.PausedKey, error]
 }
 
 // either is one of the queues under test. runDue handles what is due.
