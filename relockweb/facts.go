@@ -52,10 +52,10 @@ func brief(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// ago returns the age of a time by the holder's clock, which may be ahead.
-func ago(t time.Time) string {
+// ageAt returns the age of a time by the holder's clock, which may be ahead.
+func ageAt(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return brief(max(0, time.Since(t)))
+	return brief(max(0, now.Sub(t)))
 }

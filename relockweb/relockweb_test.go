@@ -52,7 +52,6 @@ func TestLockView(t *testing.T) {
 	require.Contains(t, l.get("lock=nobody"), "free")
 	l.server.Do(t, "SET", "relock:{other}", "x")
 	require.Contains(t, l.get("lock=other"), "bad")
-	require.Contains(t, l.get("queue=none"), "has no queue")
 }
 
 // Names of others are text, and drive nothing.
@@ -87,29 +86,6 @@ func TestPolicy(t *testing.T) {
 	require.Equal(t, "no-store", head.Get("Cache-Control"))
 }
 
-// Each link and form keeps the path, so the page can be mounted anywhere.
-func TestMountedAnywhere(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, true)
-	l.take(l.other(), "key")
-	for _, query := range []string{"", "lock=key"} {
-		text := l.get(query)
-		links := regexp.MustCompile(`(?:href|action|src)="([^"]*)"`).FindAllStringSubmatch(text, -1)
-		require.NotEmpty(t, links)
-		for _, link := range links {
-			require.True(t, strings.HasPrefix(link[1], "?"), link[1])
-		}
-	}
-	for _, path := range []string{"/", "/a/b", "/a/b/"} {
-		mux := http.NewServeMux()
-		mux.Handle(path, http.StripPrefix(strings.TrimSuffix(path, "/"), l.page))
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path+"?lock=key", nil))
-		require.Equal(t, http.StatusOK, w.Code)
-		require.Contains(t, w.Body.String(), "held")
-	}
-}
-
 // A read-only page changes nothing.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
@@ -121,7 +97,8 @@ func TestReadOnly(t *testing.T) {
 	require.NoError(t, h.Extend(t.Context(), time.Minute))
 }
 
-// Viewers share one reading, and nothing is sent while nobody looks.
+// 200 viewers that look once a second share one reading in 2 s, of JSON too,
+// and nothing is sent while nobody looks.
 func TestViewersShareAReading(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, false)
@@ -129,13 +106,20 @@ func TestViewersShareAReading(t *testing.T) {
 	require.Empty(t, l.proxy.Seen())
 	began := time.Now()
 	var group sync.WaitGroup
-	for range 200 {
-		group.Go(func() { l.get("") })
+	for n := range 200 {
+		group.Go(func() {
+			look := time.NewTicker(time.Second)
+			defer look.Stop()
+			for range 5 {
+				l.get([]string{"", "format=json"}[n%2])
+				<-look.C
+			}
+		})
 	}
 	group.Wait()
-	readings := l.proxy.Count(faults.Command("SCAN"))
+	readings := l.proxy.Count(faults.Command("PING"))
 	require.LessOrEqual(t, readings, 1+int(time.Since(began)/(2*time.Second)))
-	require.Positive(t, readings)
+	require.GreaterOrEqual(t, readings, 2)
 }
 
 // A server that hangs, or is away, costs a viewer 3s. The page says it.

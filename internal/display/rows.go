@@ -106,6 +106,9 @@ func ToTaskRow(t queue.TaskInfo) TaskRow {
 	return row
 }
 
+// ToPausedRow returns the object of a paused key.
+func ToPausedRow(k queue.PausedKey) PausedRow { return PausedRow(k) }
+
 // StateOf returns the name of a state in one word.
 func StateOf(s queue.State) string { return strings.ReplaceAll(string(s), " ", "-") }
 

@@ -92,7 +92,7 @@ func newQueuePaused(c *connection) *cobra.Command {
 
 func (o *output) paused(to io.Writer, keys []queue.PausedKey, now time.Time) error {
 	if *o == asJSON {
-		return writeJSON(to, keys, func(k queue.PausedKey) display.PausedRow { return display.PausedRow(k) })
+		return writeJSON(to, keys, display.ToPausedRow)
 	}
 	t := newTable(to, "KEY", "AGE")
 	for _, k := range keys {
