@@ -21,7 +21,7 @@ func (b *tab) tabTo(name string) {
 	var passed []string
 	for range 60 {
 		var at struct{ Name, Outline string }
-		b.do(chromedp.KeyEvent("\t"), chromedp.Evaluate(`(() => {
+		b.do(chromedp.KeyEvent("\t"), chromedp.Evaluate(`(() => {`+names+`
 			const e = document.activeElement;
 			return { name: nameOf(e), outline: getComputedStyle(e).outlineStyle };
 		})()`, &at))
@@ -35,14 +35,17 @@ func (b *tab) tabTo(name string) {
 }
 
 // names defines nameOf, which returns the name of an element.
-const names = `window.nameOf = (e) => (e.getAttribute("aria-label")
+const names = `const nameOf = (e) => (e.getAttribute("aria-label")
 	|| (e.labels && e.labels.length && e.labels[0].innerText) || e.innerText || "").trim();`
 
-// loads waits for a page, and defines what the tests call in it.
-func (b *tab) loads(text string) {
+// lacks waits until the page has no such text: it is another one by then.
+func (b *tab) lacks(text string) {
 	b.Helper()
-	b.says(text)
-	b.do(chromedp.Evaluate(names, nil))
+	testkit.Eventually(b, testkit.Patience, func() bool {
+		var found bool
+		err := chromedp.Run(b.ctx, chromedp.Evaluate(`document.body.innerText.includes("`+text+`")`, &found))
+		return err == nil && !found
+	}, "the page still says "+text)
 }
 
 // orders returns a queue of the page's server that has a task in each state.
@@ -75,34 +78,34 @@ func TestKeyboardOnly(t *testing.T) {
 	b := open(t)
 	q := b.orders()
 	b.do(chromedp.Navigate(b.url))
-	b.loads("orders")
+	b.says("orders")
 	b.tabTo("Look up a task")
 	b.do(chromedp.KeyEvent("42"))
 	b.tabTo("of the queue")
 	b.do(chromedp.KeyEvent("orders\r"))
-	b.loads("It waits for the task before it of its key: 41")
+	b.says("It waits for the task before it of its key: 41")
 	b.tabTo("41")
 	b.do(chromedp.KeyEvent("\r"))
-	b.loads("in checkout @ ")
+	b.says("in checkout @ ")
 	b.tabTo("orders")
 	b.do(chromedp.KeyEvent("\r"))
-	b.loads("Pause the queue")
+	b.says("Pause the queue")
 	b.tabTo("Pause the queue")
 	b.do(chromedp.KeyEvent("\r"))
-	b.loads("The queue is paused: nothing is delivered.")
+	b.says("The queue is paused: nothing is delivered.")
 	b.tabTo("Key of tasks")
 	b.do(chromedp.KeyEvent("customer 7\r"))
-	b.loads("Paused key")
+	b.says("Paused key")
 	s, err := q.Stats(t.Context())
 	require.NoError(t, err)
 	require.True(t, s.Paused)
 	require.Equal(t, 1, s.PausedKeys)
 	b.tabTo("Resume customer 7")
 	b.do(chromedp.KeyEvent("\r"))
-	b.loads("Resume the queue")
+	b.lacks("Paused key")
 	b.tabTo("Resume the queue")
 	b.do(chromedp.KeyEvent(" "))
-	b.loads("Pause the queue")
+	b.says("Pause the queue")
 	b.tabTo("38")
 	b.do(chromedp.KeyEvent(" "))
 	b.tabTo("Requeue the ticked")
@@ -117,7 +120,7 @@ func TestKeyboardOnly(t *testing.T) {
 
 // rules returns what is wrong with the page, by rules that an audit of its
 // accessibility has.
-const rules = `(() => {
+const rules = `(() => {` + names + `
 	const wrong = [];
 	const all = (selector) => [...document.querySelectorAll(selector)];
 	if (!document.documentElement.lang) wrong.push("no language");
@@ -174,7 +177,7 @@ func TestRules(t *testing.T) {
 			"?queue=orders&task=42", "?queue=orders&task=none",
 		} {
 			var wrong []string
-			b.do(chromedp.Navigate(b.url+view), chromedp.Evaluate(names, nil), chromedp.Evaluate(rules, &wrong))
+			b.do(chromedp.Navigate(b.url+view), chromedp.Evaluate(rules, &wrong))
 			require.Empty(t, wrong, fmt.Sprint(scheme, " ", view))
 		}
 	}
