@@ -17,6 +17,7 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/testkit"
+	"github.com/relock-go/relock/queue"
 	"github.com/relock-go/relock/relockweb"
 )
 
@@ -133,6 +134,26 @@ func TestServerHangs(t *testing.T) {
 	require.Contains(t, text, `class="bad"`)
 	require.NotContains(t, text, "No lock is held")
 	l.proxy.Resume()
+}
+
+// Of a database that takes longer than 2 s to read, the page shows a part, and
+// says so. What it did not find can be looked up.
+func TestLargeDatabase(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, false)
+	l.take(l.other(), "key")
+	_, err := newQueue(t, l.other()).Enqueue(t.Context(), queue.Task{})
+	require.NoError(t, err)
+	open := make(chan struct{})
+	defer close(open)
+	l.proxy.On(faults.Command("SCAN"), faults.Every, faults.DelayUntil(open))
+	watch := testkit.NewStopwatch(t)
+	text := l.get("")
+	watch.Within(4 * time.Second)
+	require.Contains(t, text, "Not all: the list stopped after 2s.")
+	require.Contains(t, text, "Not all queues: the search stopped after 2s.")
+	require.Contains(t, l.get("lock=key"), "held")
+	require.Contains(t, l.get("queue=mails&state=ready"), "due for")
 }
 
 // A user who may not list sees which permission is missing.
