@@ -137,7 +137,7 @@ func TestServerHangs(t *testing.T) {
 }
 
 // Of a database that takes longer than 2 s to read, the page shows a part, and
-// says so. What it did not find can be looked up.
+// has a line about it. What it did not find can be looked up.
 func TestLargeDatabase(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, false)
