@@ -12,8 +12,8 @@ import (
 	"github.com/relock-go/relock/queue"
 )
 
-// why answers why a task is not processed, in three calls at most. A copy of it
-// is in docs/queue.md.
+// why answers why a task is not processed, in three calls at most. A shorter
+// one is in docs/queue.md.
 func why(ctx context.Context, q interface {
 	Get(ctx context.Context, id string) (queue.TaskInfo, error)
 	Stats(ctx context.Context) (queue.Stats, error)
