@@ -104,7 +104,7 @@ func goldens() map[string]struct {
 	all := map[string]one{
 		"empty": {query{}, view{}},
 		"overview": {query{}, view{
-			Trip: 400 * time.Microsecond, Locks: locks(), Stats: relock.Stats{Held: 2, Waiting: 1, Losses: 1},
+			Match: "<*>", Trip: 400 * time.Microsecond, Locks: locks(), Stats: relock.Stats{Held: 2, Waiting: 1, Losses: 1},
 			Checks:  []doctor.Finding{{Check: "eviction", Level: doctor.Fail, Found: "allkeys-lru", Remedy: "set noeviction"}},
 			Circles: []string{"a waits for orders/42; b waits for stock/9"}, Notes: []string{"Not all: the list stopped after 2s."},
 			Queues: []queueRow{*row, {Name: odd[:30], Err: "away"}, {Name: "off", Stats: queue.Stats{Paused: true, Idle: 3}}},

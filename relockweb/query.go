@@ -17,6 +17,7 @@ var states = []queue.State{
 
 // query names a view. It is a key of the cells.
 type query struct {
+	match             string // of the overview: which locks
 	lock, queue, task string
 	state             queue.State
 	page              int
@@ -30,7 +31,7 @@ func toQuery(values url.Values) query {
 		return query{lock: asked.lock}
 	}
 	if asked.queue == "" {
-		return query{}
+		return query{match: values.Get("match")}
 	}
 	if asked.task = values.Get("task"); asked.task != "" {
 		return asked
@@ -62,6 +63,7 @@ func (q query) link() string {
 			values.Set(name, value)
 		}
 	}
+	set("match", q.match)
 	set("lock", q.lock)
 	set("queue", q.queue)
 	set("task", q.task)

@@ -1,6 +1,7 @@
 package relockweb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type view struct {
 	Notice   string // of a change that was refused
 
 	// Of the overview.
+	Match   string // which locks
 	Trip    time.Duration
 	Checks  []doctor.Finding // that are not ok
 	Stats   relock.Stats
@@ -58,7 +60,7 @@ func (h *handler) read(ctx context.Context, asked query) (v view) {
 	case asked.queue != "":
 		h.readQueue(ctx, &v, asked)
 	default:
-		h.readAll(ctx, &v)
+		h.readAll(ctx, &v, asked.match)
 	}
 	return v
 }
@@ -74,8 +76,8 @@ func (h *handler) readLock(ctx context.Context, v *view, key string) {
 
 // readAll reads the overview. After a server that does not answer it asks no
 // more.
-func (h *handler) readAll(ctx context.Context, v *view) {
-	v.Stats = h.client.Stats()
+func (h *handler) readAll(ctx context.Context, v *view, match string) {
+	v.Match, v.Stats = match, h.client.Stats()
 	start := time.Now()
 	if err := h.client.Ping(ctx); err != nil {
 		v.problem(err)
@@ -85,7 +87,7 @@ func (h *handler) readAll(ctx context.Context, v *view) {
 	var names known
 	var group sync.WaitGroup
 	group.Go(func() { names = h.find(ctx) })
-	h.readLocks(ctx, v)
+	h.readLocks(ctx, v, cmp.Or(match, "*"))
 	group.Wait()
 	v.Notes = append(v.Notes, names.notes...)
 	for _, q := range names.queues[:min(len(names.queues), maxQueues)] {
@@ -95,10 +97,10 @@ func (h *handler) readAll(ctx context.Context, v *view) {
 }
 
 // readLocks lists the locks, those with the longest wait first.
-func (h *handler) readLocks(ctx context.Context, v *view) {
+func (h *handler) readLocks(ctx context.Context, v *view, match string) {
 	part, cancel := context.WithTimeout(ctx, listLimit)
 	defer cancel()
-	for info, err := range h.client.List(part, "*") {
+	for info, err := range h.client.List(part, match) {
 		if !v.add(part, info, err) {
 			break
 		}

@@ -7,6 +7,7 @@
 // configure, and each view is a link to send to a colleague:
 //
 //	?                                  locks and queues
+//	?match=orders/*                    locks whose names match, as in SCAN
 //	?lock=orders/42                    a lock
 //	?queue=mails                       a queue, what is paused, and its dead letters
 //	?queue=mails&state=behind&page=2   its tasks that are in-flight, ready, behind or delayed

@@ -40,6 +40,25 @@ func TestOverview(t *testing.T) {
 	require.NotContains(t, text, `method="post"`)
 }
 
+// The list has the locks that match a filter, and a line that sums it up.
+func TestFilter(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, false)
+	c := l.other()
+	for _, key := range []string{"orders/1", "orders/2", "stock/9"} {
+		l.take(c, key)
+	}
+	l.waits(l.other(), "orders/2")
+	require.Contains(t, l.get(""), "3 locks held; 1 waiters for 1 locks, the longest for ")
+	text := l.get("match=orders/*")
+	require.Contains(t, text, "2 locks held; ")
+	require.Contains(t, text, `name="match" value="orders/*"`)
+	require.Contains(t, text, "orders/1</a>")
+	require.NotContains(t, text, "stock/9")
+	require.Contains(t, l.get("match=none"), "No lock is held that matches the filter.")
+	require.NotContains(t, l.get("match=stock*&format=json"), "orders")
+}
+
 // A lock's view has its holder and waiters. It has no button without actions.
 func TestLockView(t *testing.T) {
 	t.Parallel()

@@ -191,3 +191,15 @@ func TestLettersInABrowser(t *testing.T) {
 	}
 	b.calm()
 }
+
+// A form of another holder ends nothing, and the new one is shown.
+func TestOldFormInABrowser(t *testing.T) {
+	b := open(t)
+	h := b.take("key")
+	b.do(chromedp.Navigate(b.url+"?lock=key"), chromedp.Focus(`input[name=reason]`), chromedp.KeyEvent("it hangs"))
+	require.NoError(t, h.Unlock(t.Context()))
+	next := b.take("key")
+	b.do(chromedp.KeyEvent("\r"))
+	b.says("nothing was done: the lock has changed since you looked")
+	require.NoError(t, next.Unlock(t.Context()))
+}
