@@ -76,7 +76,8 @@ func TestQueueGet(t *testing.T) {
 		require.Equal(q, []string{"3"}, q.in(queue.StateInFlight))
 		require.NoError(q, d.Nack(q.Context(), 0, nil))
 		require.Empty(q, q.get("3").LastError)
-		for range q.Tasks(q.Context(), queue.StateDelayed) {
+		for _, err := range q.Tasks(q.Context(), queue.StateDelayed) {
+			require.NoError(q, err)
 			break
 		}
 	})
@@ -165,8 +166,8 @@ func TestQueuePausedKeys(t *testing.T) {
 	onBoth(t, func(q either) {
 		start := time.Now().Truncate(time.Microsecond)
 		require.NoError(q, q.Pause(q.Context()))
-		for range q.PausedKeys(q.Context()) {
-			require.Fail(q, "the queue is paused, and no key")
+		for paused, err := range q.PausedKeys(q.Context()) {
+			require.Fail(q, "the queue is paused, and no key", "%v %v", paused, err)
 		}
 		var keys []string
 		for _, key := range []string{"a", "b", "a"} {
@@ -179,7 +180,8 @@ func TestQueuePausedKeys(t *testing.T) {
 		}
 		require.ElementsMatch(q, []string{"a", "b"}, keys)
 		require.NoError(q, q.ResumeKey(q.Context(), "a"))
-		for paused := range q.PausedKeys(q.Context()) {
+		for paused, err := range q.PausedKeys(q.Context()) {
+			require.NoError(q, err)
 			require.Equal(q, "b", paused.Key)
 			break
 		}

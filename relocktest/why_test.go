@@ -12,12 +12,15 @@ import (
 	"github.com/relock-go/relock/queue"
 )
 
-// why answers why a task is not processed, in three calls at most. A shorter
-// one is in docs/queue.md.
-func why(ctx context.Context, q interface {
+// looks is what an operator's code reads of a queue.
+type looks interface {
 	Get(ctx context.Context, id string) (queue.TaskInfo, error)
 	Stats(ctx context.Context) (queue.Stats, error)
-}, id string) (string, error) {
+}
+
+// why answers why a task is not processed, in three calls at most. A shorter
+// one is in docs/queue.md.
+func why(ctx context.Context, q looks, id string) (string, error) {
 	info, err := q.Get(ctx, id)
 	if errors.Is(err, queue.ErrNotFound) {
 		return "it is done, or was removed, or was never enqueued", nil

@@ -147,7 +147,8 @@ func TestPauses(t *testing.T) {
 		require.Equal(t, "?queue=mails", answer.Header.Get("Location"))
 	}
 	require.Equal(t, []relockweb.Action{
-		{Verb: "pause", Key: "mails"}, {Verb: "pause key", Key: "mails", TaskKey: "a"},
+		{Verb: "pause", Key: "mails"},
+		{Verb: "pause key", Key: "mails", TaskKey: "a"},
 		{Verb: "pause key", Key: "mails", TaskKey: "<b>"},
 	}, l.actions)
 	text := l.get("queue=mails")

@@ -10,7 +10,9 @@ import (
 
 // These are the objects of JSON that docs/cli.md describes, of the command and
 // of the page. Other programs read them: a field may be added, but not renamed.
+
 type (
+	// LockRow is a lock.
 	LockRow struct {
 		Key       string      `json:"key"`
 		State     string      `json:"state"`
@@ -24,6 +26,7 @@ type (
 		Waiters   []WaiterRow `json:"waiters"`
 		Permits   int         `json:"permits"`
 	}
+	// HolderRow is a holder of a lock, or of a task in flight.
 	HolderRow struct {
 		Client string    `json:"client"`
 		Host   string    `json:"host"`
@@ -33,12 +36,14 @@ type (
 		Owner  string    `json:"owner"`
 		Count  int       `json:"count"`
 	}
+	// WaiterRow is a waiter for a lock.
 	WaiterRow struct {
 		Client string  `json:"client"`
 		Age    float64 `json:"age"`
 		Kind   string  `json:"kind"`
 		Fair   bool    `json:"fair"`
 	}
+	// QueueRow is a queue.
 	QueueRow struct {
 		Name     string  `json:"name"`
 		Ready    int     `json:"ready"`
@@ -52,6 +57,7 @@ type (
 		Paused     bool `json:"paused"`
 		PausedKeys int  `json:"paused_keys"`
 	}
+	// TaskRow is a task, without its payload.
 	TaskRow struct {
 		ID            string     `json:"id"`
 		Key           string     `json:"key"`
@@ -69,6 +75,7 @@ type (
 		DiedAt        *time.Time `json:"died_at"` // null unless it is dead
 		Bytes         int        `json:"bytes"`
 	}
+	// LetterRow is a dead letter.
 	LetterRow struct {
 		ID            string     `json:"id"`
 		Key           string     `json:"key"`
@@ -79,6 +86,7 @@ type (
 		Bytes         int        `json:"bytes"`
 		Reason        string     `json:"reason"`
 	}
+	// PausedRow is a key of tasks that is paused.
 	PausedRow struct {
 		Key   string    `json:"key"`
 		Since time.Time `json:"since"`
