@@ -140,6 +140,11 @@ func TestQueuePaused(t *testing.T) {
 	require.Zero(t, a.code)
 	require.Equal(t, "relock: stopped at 1 paused keys, see --limit\n", a.err)
 	require.Equal(t, 1+1, strings.Count(a.out, "\n"))
+	out := b.ask("__complete", "queue", "resume", "mails", "").out
+	require.Contains(t, out, "z\n")
+	require.NotContains(t, out, "a b", "a shell would read it as two words")
+	require.Contains(t, b.ask("__complete", "queue", "resume", "").out, "mails\n")
+	require.NotContains(t, b.ask("__complete", "queue", "resume", "mails", "z", "").out, "z\n")
 	b.succeeds("queue", "resume", "mails", "z")
 	require.NotContains(t, b.succeeds("queue", "paused", "mails"), "\nz ")
 	require.Equal(t, codeFailed, b.ask("queue", "paused", "--limit", "0", "mails").code)

@@ -28,11 +28,13 @@ const queueResumeHelp = `Ends a pause of the queue NAME, or of its tasks with th
 after. What is not paused stays so.`
 
 func newQueueResume(c *connection) *cobra.Command {
-	return c.newSwitch(&cobra.Command{
+	cmd := c.newSwitch(&cobra.Command{
 		Use:   "resume NAME [KEY]",
 		Short: "End a pause of a queue, or of a key of it",
 		Long:  queueResumeHelp,
 	}, (*queue.Queue).Resume, (*queue.Queue).ResumeKey)
+	cmd.ValidArgsFunction = c.completePaused
+	return cmd
 }
 
 // newSwitch completes a command that changes a queue, or a key of it.
