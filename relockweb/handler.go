@@ -30,6 +30,7 @@ type handler struct {
 	mu    sync.Mutex // protects cells
 	cells map[query]*cell
 	found found
+	scan  chan struct{} // has room for one list of locks: filters are many
 
 	checks struct { // of the server
 		sync.Mutex

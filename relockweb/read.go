@@ -96,10 +96,16 @@ func (h *handler) readAll(ctx context.Context, v *view, match string) {
 	h.check(ctx, v)
 }
 
-// readLocks lists the locks, those with the longest wait first.
+// readLocks lists the locks, those with the longest wait first. Viewers with
+// other filters wait for each other.
 func (h *handler) readLocks(ctx context.Context, v *view, match string) {
 	part, cancel := context.WithTimeout(ctx, listLimit)
 	defer cancel()
+	select {
+	case h.scan <- struct{}{}:
+		defer func() { <-h.scan }()
+	case <-part.Done(): // List returns why
+	}
 	for info, err := range h.client.List(part, match) {
 		if !v.add(part, info, err) {
 			break

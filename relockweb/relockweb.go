@@ -54,7 +54,7 @@ func Handler(client *relock.Client, opts ...Option) http.Handler {
 	if client == nil {
 		panic("relockweb: client is nil")
 	}
-	h := &handler{client: client, cells: map[query]*cell{}}
+	h := &handler{client: client, cells: map[query]*cell{}, scan: make(chan struct{}, 1)}
 	for _, o := range opts {
 		if o == nil {
 			panic("relockweb: option is nil")

@@ -59,6 +59,30 @@ func TestFilter(t *testing.T) {
 	require.NotContains(t, l.get("match=stock*&format=json"), "orders")
 }
 
+// Two filters read the database one after the other.
+func TestFiltersReadInTurn(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, false)
+	l.page = relockweb.Handler(l.client, relockweb.WithQueues(newQueue(t, l.client)))
+	open := make(chan struct{})
+	defer close(open)
+	scan := faults.Command("SCAN")
+	l.proxy.On(scan, 1, faults.DelayUntil(open))
+	first := testkit.Async(t, func() error { l.get("match=a*"); return nil })
+	require.True(t, l.proxy.Await(scan, 1, testkit.Patience))
+	l.get("match=b*")
+	require.NoError(t, testkit.ResultWithin(t, first, testkit.Patience))
+	var at []time.Time
+	for _, r := range l.proxy.Seen() {
+		if r.Name == "SCAN" {
+			at = append(at, r.At)
+		}
+	}
+	for _, later := range at[1:] { // the second may have no time left
+		require.Greater(t, later.Sub(at[0]), time.Second, "while the first one reads")
+	}
+}
+
 // A lock's view has its holder and waiters. It has no button without actions.
 func TestLockView(t *testing.T) {
 	t.Parallel()
