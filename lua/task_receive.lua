@@ -27,7 +27,8 @@
 -- each delivery id, fence, attempts and record. The attempts are a number, and
 -- ~ and a number of interruptions if there are any. Tasks that have died of an
 -- interruption follow: id, 0, attempts and key. The code is 1, 4 if there is
--- more to do immediately, or 0 for a late copy, which does nothing.
+-- more to do immediately, 5 if the limit leaves no room for a task of the lock,
+-- or 0 for a late copy, which does nothing.
 
 if #ARGV ~= 14 then
   return redis.error_reply('ERR relock: task_receive: bad arguments')
@@ -325,18 +326,19 @@ local function pick(free)
   return ids, records, places, more
 end
 
--- pick_behind does the same for the first task of the lock. It passes over up
--- to 64 that were removed, or whose key is paused. If the queue is paused, the
--- tasks of the lock are due: nobody need wait for it.
+-- pick_behind does the same for the first task of the lock, with the code of
+-- the answer. It passes over up to 64 that were removed, or whose key is
+-- paused. If the queue is paused, the tasks of the lock are due: nobody need
+-- wait for it.
 local function pick_behind(free)
   local place, bytes = behind_lock(lock), 0
   if stopped then
     promise(KEYS[15], lock, 0, now)
-    return {}, {}, {}, false
+    return {}, {}, {}, 1
   end
   if free == 0 then
     promise(KEYS[15], '', 2000, now)
-    return {}, {}, {}, true
+    return {}, {}, {}, 5
   end
   if limit > 0 then
     redis.call('ZREM', KEYS[15], '') -- it has its room
@@ -345,7 +347,7 @@ local function pick_behind(free)
     local entry = first_behind(KEYS[14], place, 1)[1]
     if not entry then
       redis.call('ZREM', KEYS[15], lock)
-      return {}, {}, {}, false
+      return {}, {}, {}, 1
     end
     local id, _, interrupted = read_behind(KEYS[5], place, entry)
     local record
@@ -355,7 +357,7 @@ local function pick_behind(free)
     if record then
       if pauses == 0 or not paused_of({record})[1] then
         local ticket, key = parts(record)
-        return {id}, {record}, {' ' .. ticket .. ' ' .. key}, false
+        return {id}, {record}, {' ' .. ticket .. ' ' .. key}, 1
       end
       park(id, record)
       bytes = bytes + #record
@@ -365,7 +367,7 @@ local function pick_behind(free)
       break
     end
   end
-  return {}, {}, {}, true
+  return {}, {}, {}, 4
 end
 
 -- take leases the tasks. It adds them to the answer, and returns what is
@@ -446,27 +448,27 @@ end
 local leases, due, dead = ended()
 back = back + due
 local free = room()
-local ids, records, places, some = {}, {}, {}, false
+local code, ids, records, places, some = 1, {}, {}, {}, false
 if lock ~= '' then
-  ids, records, places, more = pick_behind(free)
+  ids, records, places, code = pick_behind(free)
 elseif want > 0 then
   due, more = given_up()
   back = back + due
   ids, records, places, some = pick(free)
   back = math.max(0, back - #ids) -- these need no other receiver
 end
-local answer = {1, -1, -1}
+if more or some or leases == 32 then
+  code = 4
+end
+local answer = {code, -1, -1}
 redis.call('SET', KEYS[10], take(answer, ids, records, places), 'PX', text(math.max(10 * lease, 60000)))
 for _, value in ipairs(dead) do
   answer[#answer + 1] = value
 end
-if more or some or leases == 32 then
-  answer[1] = 4
-end
 if want > #ids and lock == '' then
   answer[2] = next_time(#ids == free)
 end
-if answer[1] == 1 and (ARGV[10] == '2' and want > #ids or ARGV[10] == '1' and #ids == 0) then
+if code == 1 and (ARGV[10] == '2' and want > #ids or ARGV[10] == '1' and #ids == 0) then
   redis.call('ZADD', KEYS[8], text(now), ARGV[1])
   forget(KEYS[8], now)
 else

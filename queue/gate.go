@@ -154,7 +154,10 @@ func (g *gates) turn(ctx context.Context, one *gate, hold relock.Hold) (closed b
 	}
 	p.slots <- struct{}{}
 	unlock(hold)
-	if err == nil && !got.again && g.close(one, joins) {
+	switch {
+	case err == nil && got.again:
+		return false
+	case err == nil && !got.noRoom && g.close(one, joins):
 		return true
 	}
 	// No answer, WithMaxInFlight is reached, or a task is on its way behind it.
