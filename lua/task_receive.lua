@@ -49,7 +49,13 @@ if #lock > 9999 or not string.find(ARGV[10], '^[012]$') then
 end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-local pauses, stopped = redis.call('HLEN', KEYS[17]), false -- stopped if the queue is paused
+-- rare is above 0 if there may be delayed tasks of keys, suspects, promises or
+-- pauses: without, one command is asked instead of four.
+local rare = redis.call('EXISTS', KEYS[11], KEYS[13], KEYS[15], KEYS[17])
+local pauses, stopped = 0, false -- stopped if the queue is paused
+if rare > 0 then
+  pauses = redis.call('HLEN', KEYS[17])
+end
 if pauses > 0 then
   stopped = redis.call('HGET', KEYS[17], '\0')
 end
@@ -146,7 +152,7 @@ end
 -- many interruptions. It returns how many leases, how many tasks are due now,
 -- and what the answer has of the dead ones.
 local function ended()
-  local ids = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', text(now), 'LIMIT', 0, 32)
+  local ids = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', text(now), 'LIMIT', '0', '32')
   if #ids == 0 then
     return 0, 0, {}
   end
@@ -163,7 +169,7 @@ local function ended()
       else
         local first = next_of(KEYS[7], id)
         if not number then
-          number = draw(KEYS[1], #ids)
+          number = draw(KEYS[1], #ids, now)
         end
         local why = 'interrupted ' .. text(interrupted) .. ' times: its worker was gone'
         bury(number, KEYS[4], KEYS[5], KEYS[9], id, released, why, letters, age)
@@ -189,7 +195,7 @@ end
 -- more. It returns how many tasks are due, and whether there may be more.
 local function given_up()
   local back, left = 0, 32
-  for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[15], '-inf', text(now), 'LIMIT', 0, left)) do
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[15], '-inf', text(now), 'LIMIT', '0', left)) do
     local read, due = give_back(KEYS[14], behind_lock(name), left, KEYS[2], KEYS[13], KEYS[5], now)
     if read < left then
       redis.call('ZREM', KEYS[15], name)
@@ -224,11 +230,11 @@ end
 -- first_due returns the ids of tasks that are due. One may have been
 -- interrupted: the last one, or the first one if all others are younger.
 local function first_due(free)
-  local ids = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'LIMIT', 0, free)
-  if suspects == '0' or free == 0 then
+  local ids = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'LIMIT', '0', free)
+  if suspects == '0' or free == 0 or rare == 0 then
     return ids
   end
-  local suspect = redis.call('ZRANGEBYSCORE', KEYS[13], '-inf', text(now), 'WITHSCORES', 'LIMIT', 0, 1)
+  local suspect = redis.call('ZRANGEBYSCORE', KEYS[13], '-inf', text(now), 'WITHSCORES', 'LIMIT', '0', '1')
   if suspect[1] and #ids < free then
     ids[#ids + 1] = suspect[1]
   elseif suspect[1] and tonumber(suspect[2]) <= tonumber(redis.call('ZSCORE', KEYS[2], ids[1])) then
@@ -259,7 +265,7 @@ local function park(id, record)
     attempt = '0'
   end
   redis.call('HSET', KEYS[5], id, meta_of(attempt, interrupted, '0', ticket, key, said))
-  redis.call('ZADD', KEYS[14], 0, behind_pause(key) .. ticket .. id)
+  redis.call('ZADD', KEYS[14], '0', behind_pause(key) .. ticket .. id)
   redis.call('ZREM', KEYS[2], id)
   redis.call('ZREM', KEYS[13], id)
 end
@@ -268,7 +274,7 @@ end
 -- due. A receive that wants few looks at few: it would pass over thousands of
 -- paused keys one after the other.
 local function park_more()
-  local due, bytes = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'LIMIT', 0, 64), 0
+  local due, bytes = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'LIMIT', '0', '64'), 0
   for first = 1, #due, 8 do
     if bytes > size then
       return
@@ -287,7 +293,10 @@ end
 -- keys, and whether there may be more.
 local function pick(free)
   local ids, records, places, paused, bytes, full, parked = {}, {}, {}, {}, 0, false, false
-  local more = join(KEYS[11], KEYS[2], KEYS[4], KEYS[6], KEYS[7], now)
+  local more = rare > 0
+  if more then
+    more = join(KEYS[11], KEYS[2], KEYS[4], KEYS[6], KEYS[7], now)
+  end
   local due = first_due(free)
   for first = 1, #due, 8 do -- what is read beyond the size is bounded
     if full or bytes > size then
@@ -378,7 +387,7 @@ local function take(answer, ids, records, places)
     return ARGV[2] .. ' 0 0 '
   end
   local stored = redis.call('HMGET', KEYS[5], unpack(ids))
-  local first = draw(KEYS[1], #ids)
+  local first = draw(KEYS[1], #ids, now)
   local leases, meta, took, ends = {}, {}, {}, text(now + lease * 1000)
   local at = #answer
   for i, id in ipairs(ids) do
@@ -419,7 +428,7 @@ local function next_time(reached)
     sets[5] = KEYS[13]
   end
   for _, set in ipairs(sets) do
-    local first = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]
+    local first = redis.call('ZRANGE', set, '0', '0', 'WITHSCORES')[2]
     if first then
       at = math.min(at, first)
     end
@@ -447,13 +456,16 @@ if last > heard then
 end
 local leases, due, dead = ended()
 back = back + due
+rare = rare + back -- suspects, it may be
 local free = room()
 local code, ids, records, places, some = 1, {}, {}, {}, false
 if lock ~= '' then
   ids, records, places, code = pick_behind(free)
 elseif want > 0 then
-  due, more = given_up()
-  back = back + due
+  if rare > 0 then
+    due, more = given_up()
+    back = back + due
+  end
   ids, records, places, some = pick(free)
   back = math.max(0, back - #ids) -- these need no other receiver
 end
