@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -84,12 +85,14 @@ type process struct {
 	waiting int  // workers that wait, or are about to
 	running map[*run]struct{}
 	alarm   alarm
+	scarce  atomic.Int32 // how many receives must find all that they want first, see freeAhead
 }
 
 func newProcess(ctx context.Context, q *Queue, fn func(context.Context, *Delivery) error, s processSettings) *process {
 	p := &process{queue: q, fn: fn, set: s, running: map[*run]struct{}{}}
 	p.slots, p.ahead = filled(s.workers), filled(q.aheadOf(s.workers))
 	p.next = make(chan *run, s.workers+cap(p.ahead))
+	p.scarce.Store(plenty)
 	p.gates = gates{process: p, open: map[string]*gate{}}
 	p.life, p.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	return p
@@ -124,6 +127,7 @@ func (p *process) fetch(ctx context.Context) error {
 			return err
 		}
 		got, err := p.queue.receiver.receive(ctx, ask{want: want, then: continues})
+		p.noteFound(len(got.deliveries) == want)
 		for range want - len(got.deliveries) {
 			p.slots <- struct{}{}
 		}

@@ -27,7 +27,7 @@ const (
 
 // WithWorkers sets how many functions run together. The default is 10. A worker
 // whose function has returned nil may begin the next task while the last one is
-// being acknowledged, unless that has a key, or [WithMaxInFlight] is given.
+// being acknowledged.
 func WithWorkers(n int) ProcessOption { return func(s *processSettings) { s.workers = n } }
 
 // WithTimeout cancels the function's context after d. A function that returns

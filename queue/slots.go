@@ -12,10 +12,10 @@ import (
 // many workers would share fewer receives.
 const maxAhead = 10
 
-// aheadOf returns that for so many workers. Under WithMaxInFlight it is none: a
-// receive beside a settle would find no room.
+// aheadOf returns that for so many workers. It is none if they can reach the
+// limit of WithMaxInFlight: a receive beside a settle would find no room.
 func (q *Queue) aheadOf(workers int) int {
-	if q.set.inFlight > 0 {
+	if limit := q.set.inFlight; limit > 0 && limit <= workers {
 		return 0
 	}
 	return min(workers, maxAhead)
@@ -65,14 +65,36 @@ func (p *process) slotWithin(ctx context.Context, limit time.Duration) bool {
 	return false
 }
 
+// plenty is how many receives in a row have found all that was wanted, before
+// one is sent beside a settle that it may need.
+const plenty = 32
+
+// noteFound notes whether a receive has found all that it wanted.
+func (p *process) noteFound(all bool) {
+	if !all {
+		p.scarce.Store(plenty)
+	} else if n := p.scarce.Load(); n > 0 {
+		p.scarce.Store(n - 1) // only the goroutine that fetches writes it
+	}
+}
+
+// makesDue reports whether the settle of a run may be what the next receive
+// needs: it makes the next task of its key due, or room for one.
+func (r *run) makesDue() bool {
+	return r.delivery.Key != "" || r.process.queue.set.inFlight > 0
+}
+
 // freeAhead frees the worker of a run whose function has returned nil, before
-// its task is acknowledged: the next receive need not wait for that. Not so if
-// the task has a key, as the settle makes the next one of that due, nor for a
-// task of a gate, which has the lock. What hangs after the function costs one
-// of these values instead of a worker.
+// its task is acknowledged: the next receive need not wait for that. Where it
+// may find nothing without the settle, it waits unless there is plenty. The
+// task of a gate has the lock until its end. What hangs after the function
+// costs one of these values instead of a worker.
 func (r *run) freeAhead() {
-	p, d := r.process, r.delivery
-	if r.slot != p.slots || r.held != nil || d.Key != "" || d.Interruptions > 0 {
+	p := r.process
+	if r.slot != p.slots || r.held != nil || r.delivery.Interruptions > 0 {
+		return
+	}
+	if r.makesDue() && p.scarce.Load() > 0 {
 		return
 	}
 	select {
@@ -80,5 +102,13 @@ func (r *run) freeAhead() {
 		p.slots <- struct{}{}
 		r.slot = p.ahead
 	default: // enough settles are under way
+	}
+}
+
+// settledAhead has a receive look again that came before the settle, and may
+// have found nothing.
+func (r *run) settledAhead() {
+	if r.slot == r.process.ahead && r.makesDue() {
+		r.process.queue.receiver.notify()
 	}
 }

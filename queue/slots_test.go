@@ -16,45 +16,81 @@ import (
 	"github.com/relock-go/relock/queue"
 )
 
-// While a task is acknowledged, its worker has the next one. Not so if the
-// settle makes that due, or room for it. However long the answer takes, there
-// is one such settle for each worker at most.
+// While a task is acknowledged, its worker has the next one. If that may need
+// the settle, because of a key or a limit, it has it only while there is plenty.
+// However long the answer takes, there is one such settle for each worker.
 func TestWorkersReceiveBesideTheirSettles(t *testing.T) {
 	s := redistest.StartTCP(t)
 	for name, one := range map[string]struct {
-		key   string
-		opts  []queue.Option
-		begin int
+		keyed       bool
+		limit       int
+		before      int // tasks before the one that is not acknowledged
+		aheadOfThat int // tasks that begin meanwhile
 	}{
-		"tasks":             {begin: 2},
-		"tasks of one key":  {key: "k", begin: 1},
-		"a limit in flight": {opts: []queue.Option{queue.WithMaxInFlight(2)}, begin: 1},
+		"the first task":           {before: 0, aheadOfThat: 1},
+		"keys":                     {before: 31, keyed: true, aheadOfThat: 1},
+		"keys, the first tasks":    {before: 5, keyed: true, aheadOfThat: 0},
+		"a limit":                  {before: 31, limit: 2, aheadOfThat: 1},
+		"a limit, the first tasks": {before: 5, limit: 2, aheadOfThat: 0},
+		"a limit that they reach":  {before: 31, limit: 1, aheadOfThat: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q, p := behindProxy(t, s, one.opts...)
-			answered := make(chan struct{})
-			p.On(faults.Script(script.TaskSettle.SHA), faults.Every, faults.DelayUntil(answered))
-			other := newQueue(t, s)
-			enqueue(t, other, one.key, "1", "2", "3", "4")
-			began := make(chan string, 4)
+			q, p := behindProxy(t, s, queue.WithMaxInFlight(one.limit))
+			other, tasks := newQueue(t, s), []queue.Task{}
+			for i := range one.before + 10 {
+				task := queue.Task{ID: fmt.Sprint(i)}
+				if one.keyed {
+					task.Key = task.ID
+				}
+				tasks = append(tasks, task)
+			}
+			require.NoError(t, put(t.Context(), other, tasks...))
+			began, answered := make(chan string, len(tasks)), make(chan struct{})
 			stop := processing(t, q, func(_ context.Context, d *queue.Delivery) error {
+				if d.ID == fmt.Sprint(one.before) {
+					p.On(faults.Script(script.TaskSettle.SHA), faults.Every, faults.DelayUntil(answered))
+				}
 				began <- d.ID
 				return nil
 			}, queue.WithWorkers(1))
-			for i := range one.begin {
-				id, ok := testkit.Await(began, testkit.Patience)
-				require.True(t, ok)
-				require.Equal(t, fmt.Sprint(i+1), id)
-			}
+			begin := one.before + 1 + one.aheadOfThat
+			testkit.Eventually(t, testkit.Patience, func() bool { return len(began) >= begin }, "they begin")
 			time.Sleep(100 * time.Millisecond) // what is tested is that no other one begins
-			require.Empty(t, began)
+			require.Len(t, began, begin)
 			close(answered)
 			eventually(t, other, "all are done", isEmpty)
-			require.Len(t, began, 4-one.begin)
 			require.NoError(t, stop())
+			require.Len(t, began, len(tasks))
 		})
 	}
+}
+
+// A worker of one key goes on though a receive came before the settle that
+// makes the next task due, also if no message of that reaches it: it does not
+// wait for its next poll, a second later.
+func TestWorkerOfOneKeyGoesOn(t *testing.T) {
+	s := redistest.StartTCP(t)
+	q, p := behindProxy(t, s)
+	other := newQueue(t, s)
+	const before = 31 // from the next one on there is plenty
+	enqueue(t, other, "k", named(before+2)...)
+	began, settles := make(chan string, before+2), make(chan struct{})
+	stop := processing(t, q, func(_ context.Context, d *queue.Delivery) error {
+		if d.ID == fmt.Sprint("t", before) {
+			p.On(faults.Script(script.TaskSettle.SHA), 1, faults.DelayRequestUntil(settles))
+		}
+		began <- d.ID
+		return nil
+	}, queue.WithWorkers(1))
+	eventually(t, other, "a receive came first", func(s queue.Stats) bool { return s.Idle == 1 && s.InFlight == 1 })
+	require.Len(t, began, before+1)
+	s.Do(t, "DEL", "relock:queue:{"+t.Name()+"}:i") // so that nobody is notified
+	clock := testkit.NewStopwatch(t)
+	close(settles)
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(began) == before+2 }, "the last one begins")
+	clock.Within(500*time.Millisecond, "it does not wait for the next poll")
+	require.NoError(t, stop())
 }
 
 // However few the workers are, no more functions run together.

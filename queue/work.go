@@ -22,6 +22,7 @@ func (p *process) handle(r *run) {
 	defer r.end()
 	err := errEnded
 	defer func() {
+		defer r.settledAhead()
 		if err == nil {
 			r.freeAhead()
 		}
