@@ -219,8 +219,10 @@ local function room()
   if limit == 0 then
     return want
   end
-  local free = limit - redis.call('ZCARD', KEYS[3])
-  local mark = promised(KEYS[15], '')
+  local free, mark = limit - redis.call('ZCARD', KEYS[3]), 0
+  if rare > 0 then
+    mark = promised(KEYS[15], '')
+  end
   if lock == '' and mark > now and mark <= now + 2000000 then
     free = free - 1
   end

@@ -87,8 +87,13 @@ if #heads > 0 then
     nexts[heads[i]] = first
   end
 end
-local waiting = 0 -- tasks that only the limit keeps waiting: each lease that ends leaves room for one
+-- Tasks that only the limit keeps waiting: each lease that ends leaves room for
+-- one. While nobody is idle, nobody need know.
+local waiting = 0
 if ARGV[4] == '1' then
+  waiting = redis.call('EXISTS', KEYS[8])
+end
+if waiting > 0 then
   waiting = due_soon(KEYS[2], KEYS[11], now)
 end
 if moves then

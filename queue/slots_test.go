@@ -17,8 +17,9 @@ import (
 )
 
 // While a task is acknowledged, its worker has the next one. If that may need
-// the settle, because of a key or a limit, it has it only while there is plenty.
-// However long the answer takes, there is one such settle for each worker.
+// the settle, because of a key or a limit, it has it only while there is
+// plenty. However long the answer takes, there is one such settle for each
+// worker.
 func TestWorkersReceiveBesideTheirSettles(t *testing.T) {
 	s := redistest.StartTCP(t)
 	for name, one := range map[string]struct {
