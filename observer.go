@@ -182,9 +182,9 @@ func (c *Client) Stats() Stats {
 		Waiting: int(counts.Waiting.Load()), Connections: c.engine.Driver.Connections(),
 		Renewals: counts.Renewals.Load(), RenewalErrors: counts.RenewalErrors.Load(), Losses: counts.Losses.Load(),
 	}
-	var oldest time.Time
-	if s.Held, oldest = c.engine.Holding(); s.Held > 0 {
-		s.OldestHold = time.Since(oldest)
+	for h := range c.engine.Holding() {
+		s.Held++
+		s.OldestHold = max(s.OldestHold, time.Since(h.Granted()))
 	}
 	return s
 }

@@ -2,6 +2,7 @@ package proof
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,10 +73,14 @@ func (c *crowd) commands() int {
 func (c *crowd) gather(group *sync.WaitGroup) []string {
 	c.Helper()
 	release := c.takeAll()
-	for _, client := range c.clients {
+	for i, client := range c.clients {
 		acquire := c.lockOf(client)
-		for range c.waiters {
-			group.Go(func() { c.take(acquire) })
+		for n := range c.waiters {
+			label := fmt.Sprintf("waiter%d-%d", i, n)
+			if c.permits > 0 {
+				acquire = c.lockOf(client, relock.WithLabel(label))
+			}
+			group.Go(func() { c.take(acquire, label) })
 		}
 	}
 	queue := keyInRedis("crowd") + ":q"
@@ -93,11 +98,11 @@ func (c *crowd) gather(group *sync.WaitGroup) []string {
 	return waits
 }
 
-func (c *crowd) lockOf(client *relock.Client) func(context.Context) (relock.Hold, error) {
+func (c *crowd) lockOf(client *relock.Client, opts ...relock.LockOption) func(context.Context) (relock.Hold, error) {
 	if c.permits == 0 {
 		return relock.NewRedisLock("crowd", client, c.options...).Acquire
 	}
-	return relock.NewSemaphore("crowd", c.permits, client, c.options...).Acquire
+	return relock.NewSemaphore("crowd", c.permits, client, slices.Concat(c.options, opts)...).Acquire
 }
 
 // takeAll takes the lock, or all permits.
@@ -120,24 +125,25 @@ func (c *crowd) takeAll() (release func()) {
 func (c *crowd) fair() bool { return len(c.options) > 1 } // WithBlock is one
 
 // take takes the lock once, and notes under which hold.
-func (c *crowd) take(acquire func(context.Context) (relock.Hold, error)) {
+func (c *crowd) take(acquire func(context.Context) (relock.Hold, error), label string) {
 	hold, err := acquire(c.Context())
 	if err != nil {
 		c.Errorf("a waiter got no lock: %v", err)
 		return
 	}
-	c.note(hold)
+	c.note(label)
 	if err := hold.Unlock(c.Context()); err != nil {
 		c.Errorf("unlock: %v", err)
 	}
 }
 
-// note notes the hold: of a plain lock as the server has it.
-func (c *crowd) note(h relock.Hold) {
+// note notes the hold, as the server has it: of a semaphore that with a label.
+func (c *crowd) note(label string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.permits > 0 {
-		c.got = append(c.got, locktest.HoldOf(h))
+		c.own += 3 // a script with two commands
+		c.got = append(c.got, locktest.HoldOf(c, c.conn, keyInRedis("crowd"), label))
 		return
 	}
 	c.own++

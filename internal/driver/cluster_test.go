@@ -77,7 +77,7 @@ func (c *onCluster) waits(ctx context.Context, client *relock.Client, l locktest
 	c.Helper()
 	result := testkit.Async(c, func() error { return l.Do(ctx, locktest.Nothing) })
 	testkit.Eventually(c, testkit.Patience, func() bool {
-		return locktest.Engine(client).Queue.State().Lines[c.Key(c.name)].Entries == 1
+		return client.Stats().Waiting == 1
 	}, "is queued")
 	return result
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/carried"
 	"github.com/relock-go/relock/internal/driver"
@@ -25,6 +26,37 @@ import (
 )
 
 func TestMain(m *testing.M) { os.Exit(locktest.Run(m)) }
+
+// leaseOf returns the lease of a hold.
+func leaseOf(h relock.Hold) *lease.Lease { return locktest.Level(h).Lease() }
+
+// holdOf returns the id of a hold at the server.
+func holdOf(h relock.Hold) string { return leaseOf(h).Protocol().HoldID() }
+
+// passes returns how often the lease of a hold was handed off.
+func passes(h relock.Hold) int { return leaseOf(h).State().Passes }
+
+// neverStale makes a hold look as if it could be handed off for an hour.
+func neverStale(h relock.Hold) { grantedAt(h, time.Now().Add(time.Hour)) }
+
+// grantedAt makes the lease of a hold look as if Redis had granted it then.
+func grantedAt(h relock.Hold, at time.Time) {
+	leaseOf(h).Set(func(s *lease.State) { s.Granted = at })
+}
+
+// requireStored checks that the server has the hold, with so many levels.
+func requireStored(q *locktest.QueueBench, h relock.Hold, levels int) {
+	q.Helper()
+	q.RequireStored(h, levels)
+	require.Equal(q, []byte(holdOf(h)), q.Server.Do(q, "HGET", q.Key, "hold"))
+}
+
+// awaitNext waits until a local waiter has become the first of its line, and
+// sleeps. It had slept so often before the one ahead was granted the lock.
+func awaitNext(w *locktest.Waiting, slept int64) {
+	w.Helper()
+	testkit.Eventually(w, testkit.Patience, func() bool { return w.Sleeps() > slept }, "the next one has the entry")
+}
 
 // engine is a manager on a driver without a server, for tests of what depends
 // on time only. The machine is suspended when the test asks for it.
@@ -41,7 +73,7 @@ func newEngine(t testing.TB, log io.Writer, hooks lease.Hooks) *engine {
 	e := &engine{instant: &instant{server: id.ID, closed: make(chan struct{})}}
 	e.Manager = lease.New(lease.Config{
 		Identity: id, Prefix: "p:", Driver: e.instant, Logger: slog.New(slog.NewTextHandler(log, nil)),
-		DialTimeout: time.Second, CommandTimeout: time.Second, Hooks: hooks,
+		DialTimeout: time.Second, CommandTimeout: time.Second, Hooks: hooks, Limits: lease.DefaultLimits(),
 	})
 	asleep := func() time.Duration { return time.Duration(e.suspended.Load()) }
 	e.SetClocks(asleep, func(time.Time) (wall, awake time.Duration) { return asleep(), 0 })

@@ -68,7 +68,7 @@ func TestWatchdogFindsALoss(t *testing.T) {
 				c := locktest.NewTestClient(t, s, log.Option())
 				h := locktest.Take(t, newLock("k", c, relock.WithWatchdog(time.Hour)).Acquire)
 				lose(t, locktest.KeyOf(c, "k"))
-				locktest.LeaseOf(h).RenewNow() // the one after it comes much later
+				leaseOf(h).RenewNow() // the one after it comes much later
 				require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost)
 				require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 				require.NotContains(t, []any{"hash", "string"}, s.Do(t, "TYPE", locktest.KeyOf(c, "k")), "not revived")
@@ -90,7 +90,7 @@ func TestWatchdogDoesNotWaitForTheReason(t *testing.T) {
 		h := locktest.Take(t, newLock("k", c, relock.WithWatchdog(time.Hour)).Acquire)
 		asked := proxy.On(faults.Script(script.Notice.SHA), faults.Every, faults.DropRequest)
 		s.Do(t, "DEL", locktest.KeyOf(c, "k"))
-		locktest.LeaseOf(h).RenewNow()
+		leaseOf(h).RenewNow()
 		_, ok := testkit.Await(asked, testkit.Patience)
 		require.True(t, ok, "the renewal of %s is not refused", name)
 		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost)
@@ -157,7 +157,7 @@ func renewTogether(all []relock.Hold) (done func() bool) {
 	untils := make([]time.Time, len(all))
 	for i, h := range all {
 		untils[i] = h.ValidUntil()
-		locktest.LeaseOf(h).RenewNow()
+		leaseOf(h).RenewNow()
 	}
 	return func() bool {
 		for i, h := range all {

@@ -97,20 +97,6 @@ func TestMutantsNameRuleAndTest(t *testing.T) {
 	}
 }
 
-func TestEachScriptHasAMutant(t *testing.T) {
-	root, all := loaded(t)
-	changed := map[string]bool{}
-	for _, m := range all {
-		changed[m.file] = true
-	}
-	scripts, err := filepath.Glob(filepath.Join(root, "lua", "*.lua"))
-	require.NoError(t, err)
-	require.Greater(t, len(scripts), 50)
-	for _, path := range scripts {
-		assert.True(t, changed["lua/"+filepath.Base(path)], "lua/%s has none", filepath.Base(path))
-	}
-}
-
 const beginning = "Rule: R.\nSee: docs/a.md#b\nTest: . TestA/b\n\n--- a/f.go\n+++ b/f.go\n"
 
 func TestParseMutant(t *testing.T) {
