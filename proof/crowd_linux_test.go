@@ -76,11 +76,13 @@ func (c *crowd) gather(group *sync.WaitGroup) []string {
 	for i, client := range c.clients {
 		acquire := c.lockOf(client)
 		for n := range c.waiters {
-			label := fmt.Sprintf("waiter%d-%d", i, n)
-			if c.permits > 0 {
-				acquire = c.lockOf(client, relock.WithLabel(label))
+			if c.permits == 0 {
+				group.Go(func() { c.take(acquire, "") })
+				continue
 			}
-			group.Go(func() { c.take(acquire, label) })
+			label := fmt.Sprintf("waiter%d-%d", i, n)
+			named := c.lockOf(client, relock.WithLabel(label))
+			group.Go(func() { c.take(named, label) })
 		}
 	}
 	queue := keyInRedis("crowd") + ":q"

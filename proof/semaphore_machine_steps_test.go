@@ -33,7 +33,7 @@ func (m *permitMachine) drawCall() permitCall {
 		limit:  rapid.IntRange(max(1, m.most-1), m.most).Draw(m.T, "limit"),
 		lease:  rapid.SampledFrom(machineLeases).Draw(m.T, "lease"),
 		keep:   rapid.SampledFrom([]time.Duration{0, 0, 70 * time.Second}).Draw(m.T, "minimum hold"),
-		label:  "call " + strconv.Itoa(len(m.trail)),
+		label:  "call" + strconv.Itoa(len(m.trail)),
 	}
 }
 

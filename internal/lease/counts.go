@@ -27,20 +27,20 @@ func (c *Counts) renewed(err error) {
 func (m *Manager) Holding() iter.Seq[*Hold] {
 	return func(yield func(*Hold) bool) {
 		for _, l := range m.allLeases() {
-			if !l.isDelivery() && !yield(l.newestHold()) {
+			if h := l.newestHold(); h != nil && !l.isDelivery() && !yield(h) {
 				return
 			}
 		}
 	}
 }
 
-// newestHold returns the newest hold. While all are unlocked, and the release
-// is under way, it returns the first one of the lease.
+// newestHold returns the newest hold, or nil before the first one and after the
+// last one.
 func (l *Lease) newestHold() *Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := len(l.levels.All); n > 0 {
 		return l.levels.All[n-1]
 	}
-	return &l.first
+	return nil
 }

@@ -105,10 +105,6 @@ func (h *Hold) Members() (all []*Hold) {
 	return all
 }
 
-// Watchdog returns the workers that renew leases, except those that wait for
-// replicas.
-func (m *Manager) Watchdog() *background.Fleet { return m.watchdog }
-
 // Block blocks the calls of the owner until goOn is called.
 func (m *Manager) Block(key OwnerKey) (goOn func()) {
 	o := m.Enter(key)

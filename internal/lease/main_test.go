@@ -149,8 +149,9 @@ type instant struct {
 	once   sync.Once
 	closed chan struct{} // ends the waits for answers
 
-	mu   sync.Mutex
-	sent []driver.Request
+	mu      sync.Mutex
+	sent    []driver.Request
+	renewed time.Duration // the shortest limit that the watchdog had at its last renewal
 }
 
 // Connections returns 0, because there are none.
@@ -221,6 +222,13 @@ func isCall(r driver.Request, s *script.Script) bool {
 	return r.Cmd == "EVALSHA" && r.List()[0] == s.SHA
 }
 
+// limit returns the shortest limit of all renewals, as it was at the last one.
+func (d *instant) limit() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.renewed
+}
+
 // calls returns how often a script was called, or any request if it is nil.
 func (d *instant) calls(s *script.Script) (n int) {
 	d.mu.Lock()
@@ -249,6 +257,11 @@ func (d *instant) last(s *script.Script) (last driver.Request) {
 type instantLink struct{ *instant }
 
 func (l instantLink) Pipeline(limit driver.BatchLimit, requests []driver.Request) (all []driver.Result) {
+	if isCall(requests[0], script.Renew) || isCall(requests[0], script.ReentrantRenew) {
+		l.mu.Lock()
+		l.renewed = limit.Borrowed
+		l.mu.Unlock()
+	}
 	end := time.Now().Add(limit.Own)
 	for _, r := range requests {
 		all = append(all, l.send(time.Until(end), r))

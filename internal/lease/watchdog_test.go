@@ -227,9 +227,8 @@ func TestWatchdogSurvivesAnOutage(t *testing.T) {
 // level with a long lease it is as impatient again as the outer level needs.
 func TestWatchdogForgets(t *testing.T) {
 	timed(t, func(t *testing.T, e *engine) {
-		shortest := func() time.Duration {
-			least, _ := e.Watchdog().Bounds()
-			return least
+		awaitLimit := func(want time.Duration) {
+			testkit.Eventually(t, time.Minute, func() bool { return e.limit() == want }, "the limit of a renewal")
 		}
 		for _, kind := range ownKinds {
 			for range 200 {
@@ -238,13 +237,15 @@ func TestWatchdogForgets(t *testing.T) {
 			}
 			require.Zero(t, e.State().Leases)
 			require.Zero(t, e.State().Owners)
-			require.Zero(t, shortest(), "no job is counted")
+			h := e.take(t, kind, "k", watched(90*time.Second))
+			awaitLimit(30 * time.Second) // no other job is counted
+			require.NoError(t, h.Unlock())
 		}
 		outer := e.take(t, lockspec.Reentrant, "k", watched(2400*time.Millisecond))
 		inner := e.take(t, lockspec.Reentrant, "k", watched(4800*time.Millisecond))
-		require.Equal(t, 1600*time.Millisecond, shortest())
+		awaitLimit(1600 * time.Millisecond)
 		require.NoError(t, inner.Unlock())
-		testkit.Eventually(t, 5*time.Second, func() bool { return shortest() == 800*time.Millisecond }, "the limit is the outer level's")
+		awaitLimit(800 * time.Millisecond)
 		require.NoError(t, outer.Unlock())
 	})
 }
