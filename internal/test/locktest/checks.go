@@ -95,16 +95,6 @@ func levelsIn(t testing.TB, hash map[string]string) (n int) {
 	return n
 }
 
-// StaysHeld checks every few milliseconds that a hold is held, and leaves the
-// machine to other tests between. A hold that was lost stays lost.
-func StaysHeld(t *testing.T, s *redistest.Server, c *relock.Client, h relock.Hold, d time.Duration) {
-	t.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		require.NoError(t, h.Err())
-		RequireHeld(t, s, c, h.Key())
-	}
-}
-
 // RequireAtOnce runs a blocking Lock that must fail without waiting, and
 // returns its error.
 func RequireAtOnce(t testing.TB, lock func(context.Context) error) error {

@@ -20,6 +20,17 @@ func (s *Server) up() bool {
 	}
 }
 
+// revive starts the server again if it was killed, and resumes it if it was
+// paused.
+func (s *Server) revive(tb testing.TB) {
+	tb.Helper()
+	if s.up() {
+		s.Resume(tb)
+	} else {
+		s.BootAndLoad(tb)
+	}
+}
+
 // answers reports whether the server runs, and is not paused.
 func (s *Server) answers() bool { return s.up() && !s.paused.Load() }
 
