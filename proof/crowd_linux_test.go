@@ -17,6 +17,7 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // crowd is many goroutines that wait for one lock or semaphore, on several
@@ -91,9 +92,7 @@ func (c *crowd) gather(group *sync.WaitGroup) []string {
 		all = len(c.clients)               // the others wait in the process
 		time.Sleep(300 * time.Millisecond) // until they do: nothing shows it
 	}
-	for limit := time.Now().Add(patience); c.do("ZCARD", queue) != int64(all); time.Sleep(10 * time.Millisecond) {
-		require.True(c, time.Now().Before(limit), "they do not gather")
-	}
+	testkit.Eventually(c, patience, func() bool { return c.do("ZCARD", queue) == int64(all) }, "they gather")
 	waits, err := redis.Strings(c.do("ZRANGE", queue, 0, -1), nil)
 	require.NoError(c, err)
 	release()
