@@ -182,9 +182,15 @@ func (c *Client) Stats() Stats {
 		Waiting: int(counts.Waiting.Load()), Connections: c.engine.Driver.Connections(),
 		Renewals: counts.Renewals.Load(), RenewalErrors: counts.RenewalErrors.Load(), Losses: counts.Losses.Load(),
 	}
+	var oldest time.Time
 	for h := range c.engine.Holding() {
 		s.Held++
-		s.OldestHold = max(s.OldestHold, time.Since(h.Granted()))
+		if at := h.Granted(); oldest.IsZero() || at.Before(oldest) {
+			oldest = at
+		}
+	}
+	if s.Held > 0 {
+		s.OldestHold = time.Since(oldest)
 	}
 	return s
 }

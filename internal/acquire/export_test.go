@@ -19,9 +19,12 @@ func (l *Multi) TakeKeeping(ctx context.Context) (*lease.Hold, error) {
 
 // TakeAs is Take for a call that waits locally. It calls begun with a function
 // that changes the owner of the call while it waits.
-func (l Reentrant) TakeAs(ctx context.Context, begun func(actAs func(o *lease.Owner, id string))) (h *lease.Hold, err error) {
+func (l Reentrant) TakeAs(
+	ctx context.Context, begun func(actAs func(o *lease.Owner, id string)),
+) (h *lease.Hold, err error) {
 	h, _, err = l.attempt(ctx, true, func(w *wait, o *lease.Owner, id string) (*lease.Hold, error) {
-		a := &reentrantAttempt{Target: l.Target, wait: w, owner: o, protocol: reentrantProtocol{redisKey: l.RedisKey(), owner: id}}
+		a := &reentrantAttempt{Target: l.Target, wait: w, owner: o}
+		a.protocol = reentrantProtocol{redisKey: l.RedisKey(), owner: id}
 		w.Attempt = a
 		begun(func(o *lease.Owner, id string) { a.owner, a.protocol.owner = o, id })
 		return a.waitLocally()

@@ -175,7 +175,9 @@ func TestLocalHandOffSkipsABusyWaiter(t *testing.T) {
 	first := q.Wait(t.Context(), q.Clients[0])
 	require.True(t, proxy.Await(enqueue, 1, testkit.Patience))
 	second := q.Wait(t.Context(), q.Clients[0])
-	testkit.Eventually(t, testkit.Patience, func() bool { return q.Clients[0].Stats().Waiting == 1 && line(q, q.Clients[0]).Waiters == 2 }, "both wait")
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		return q.Clients[0].Stats().Waiting == 1 && line(q, q.Clients[0]).Waiters == 2
+	}, "both wait")
 	value := q.Value()
 	next := q.PassTo(h, second)
 	require.False(t, first.HasEnded())

@@ -98,7 +98,9 @@ func DefaultBudget() Budget {
 // Redis granted the lock a time of held ago. It was handed off passes times
 // since then. Next returns nil if there is no suitable waiter, or if the budget
 // is spent: it is the turn of other processes.
-func (q *Queue) Next(redisKey string, held time.Duration, passes int16, b Budget, s *lockspec.Spec) (next *Waiter, left *Entry) {
+func (q *Queue) Next(
+	redisKey string, held time.Duration, passes int16, b Budget, s *lockspec.Spec,
+) (next *Waiter, left *Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[redisKey]

@@ -217,7 +217,9 @@ func waitToo(ctx context.Context, q *bench, n int, c *relock.Client, opts ...rel
 	}
 	before := c.Stats().Waiting
 	w := q.Wait(ctx, c, opts...)
-	testkit.Eventually(q, testkit.Patience, func() bool { return c.Stats().Waiting == before+1 && line(q, c).Resting }, "waits")
+	testkit.Eventually(q, testkit.Patience, func() bool {
+		return c.Stats().Waiting == before+1 && line(q, c).Resting
+	}, "waits")
 	return w
 }
 
