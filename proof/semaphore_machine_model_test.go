@@ -49,6 +49,7 @@ type permitResult struct {
 type permitCall struct {
 	client, limit int
 	lease, keep   time.Duration
+	label         string // no other call has it
 }
 
 func (c permitCall) entry() permitEntry {
