@@ -120,7 +120,7 @@ func (c *Cluster) load() {
 func (c *Cluster) begin() (order []string) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
-	c.Search.Begin()
+	c.Begin()
 	c.corrected = map[int]string{}
 	defer func() { c.newest = "" }()
 	order = slices.Clone(c.nodes)

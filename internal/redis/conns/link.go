@@ -153,6 +153,7 @@ func fill(outcomes []driver.Result, o driver.Result) {
 	}
 }
 
+// Same returns a result for each request, all the same.
 func Same(requests []driver.Request, o driver.Result) []driver.Result {
 	outcomes := make([]driver.Result, len(requests))
 	fill(outcomes, o)

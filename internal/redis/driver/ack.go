@@ -19,6 +19,7 @@ type Ack struct {
 	Timeout  time.Duration
 }
 
+// Request returns the WAIT that follows the request.
 func (c *Ack) Request() Request {
 	return Request{Cmd: "WAIT", Args: []any{c.Replicas, c.Timeout.Milliseconds()}, Waits: c.Timeout}
 }

@@ -86,6 +86,7 @@ func (o Result) Broke() bool {
 	return o.Unanswered() && o.Abandoned == nil && !IsTimeout(o.Err) && IsNetwork(o.Err)
 }
 
+// IsTimeout reports whether an error is a timeout.
 func IsTimeout(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.As(err, &t) && t.Timeout()

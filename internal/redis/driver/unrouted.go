@@ -14,4 +14,5 @@ func (e unroutedError) Error() string { return fmt.Sprintf("no server for the ke
 
 func (e unroutedError) Unwrap() error { return e.reason }
 
+// ErrNoAddress is the error of a topology that returned an empty address.
 var ErrNoAddress = errors.New("the topology returned an empty address")

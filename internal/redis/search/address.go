@@ -17,6 +17,7 @@ func ShortConfig(servers *driver.Config, address string, limit time.Duration) *d
 	return &c
 }
 
+// Command returns a request without a key.
 func Command(name string, args ...any) driver.Request { return driver.Request{Cmd: name, Args: args} }
 
 // Translate returns an address as the client has to use it. The function is

@@ -16,7 +16,7 @@ type Failure struct {
 	Err     error
 }
 
-// A lookError is the error of a look that found nothing, with the reason of
+// A LookError is the error of a look that found nothing, with the reason of
 // each that was asked.
 type LookError struct {
 	reason
@@ -69,7 +69,8 @@ type reason struct {
 	kind error
 }
 
-func NewReason(text string, kind error) *reason { return &reason{text, kind} }
+// NewReason returns an error with this text, which matches kind.
+func NewReason(text string, kind error) error { return &reason{text, kind} }
 
 func (e *reason) Error() string { return e.text }
 

@@ -29,7 +29,7 @@ type Search struct {
 	Next    *Look     // under way, or the next one
 }
 
-// A look is one attempt to find servers.
+// A Look is one attempt to find servers.
 type Look struct {
 	done chan struct{} // closed when err is set
 	err  error
@@ -37,6 +37,7 @@ type Look struct {
 
 func newLook() *Look { return &Look{done: make(chan struct{})} }
 
+// New returns a search that has not begun. Its Run is set before its first use.
 func New() *Search {
 	s := &Search{Next: newLook(), Changes: make(chan struct{}, 1), Soon: make(chan struct{}, 1), logger: slog.New(slog.DiscardHandler)}
 	s.Life, s.end = context.WithCancel(context.Background())

@@ -77,7 +77,7 @@ func (s *Sentinel) begin(interrupt context.CancelFunc) *round {
 		r.trusted = s.master
 	}
 	s.invalid, s.interrupt = false, interrupt
-	s.Search.Begin()
+	s.Begin()
 	return r
 }
 

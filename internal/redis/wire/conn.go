@@ -64,6 +64,7 @@ func (e UnacceptedError) Error() string { return e.Err.Error() }
 // Unwrap returns the reason why the connection ended.
 func (e UnacceptedError) Unwrap() error { return e.Err }
 
+// IsUnaccepted reports whether a connection ended before its first answer.
 func IsUnaccepted(err error) bool {
 	var unaccepted UnacceptedError
 	return errors.As(err, &unaccepted)

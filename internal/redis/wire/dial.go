@@ -38,6 +38,7 @@ const (
 	kindOther // one of them, or all
 )
 
+// NewDialer returns a dialer by the options, which opens sockets of s.
 func NewDialer(c *driver.Config, s *Sockets) *Dialer {
 	d := &Dialer{network: c.Network, Address: c.Address, timeout: c.DialTimeout, sockets: s, tls: tlsConfig(c), database: c.Database, connect: c.Dial}
 	if c.Dial == nil {
@@ -195,6 +196,7 @@ type socket struct {
 	failed  error
 }
 
+// NewSockets returns an empty set, whose goroutines are those of the group.
 func NewSockets(t *tasks.Group) *Sockets {
 	return &Sockets{tasks: t, open: map[*socket]struct{}{}}
 }
@@ -217,12 +219,14 @@ func (s *Sockets) keep(added *socket) bool {
 	return !s.closed
 }
 
+// Count returns how many sockets are open.
 func (s *Sockets) Count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.open)
 }
 
+// Close closes all sockets, and those that are opened later.
 func (s *Sockets) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
