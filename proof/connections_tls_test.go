@@ -138,9 +138,9 @@ func (c *tlsCell) requireFree() {
 	require.NoError(c, c.other.Unlock(ctx))
 }
 
-// A server that takes connections, and never shakes hands over TLS, is one that
-// cannot be reached. A call ends with its context or its dial timeout, and
-// Close ends all others.
+// A server that takes connections, and never answers in the handshake of TLS,
+// is one that cannot be reached. A call ends with its context or its dial
+// timeout, and Close ends all others.
 func TestTLSHandshakeThatHangs(t *testing.T) {
 	t.Parallel()
 	hung := testkit.Serve(t, testkit.Listen(t), func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
