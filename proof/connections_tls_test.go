@@ -143,7 +143,10 @@ func (c *tlsCell) requireFree() {
 // timeout, and Close ends all others.
 func TestTLSHandshakeThatHangs(t *testing.T) {
 	t.Parallel()
-	hung := testkit.Serve(t, testkit.Listen(t), func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	hung := testkit.Serve(t, testkit.Listen(t), func(conn net.Conn) {
+		_ = conn.SetDeadline(time.Now().Add(testkit.Patience / 3)) // for a call that nothing else ends
+		_, _ = io.Copy(io.Discard, conn)
+	})
 	c, err := relock.NewClient("tcp", hung.Address, "", relock.WithTLS(nil), relock.WithDialTimeout(time.Second))
 	require.NoError(t, err)
 	watch := testkit.NewStopwatch(t)
@@ -157,6 +160,9 @@ func TestTLSHandshakeThatHangs(t *testing.T) {
 	err = relock.NewRedisLock("k", c, relock.WithBlock()).Lock(ctx)
 	watch.Within(200*time.Millisecond, "the context of the caller")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	none := func() bool { return locktest.PoolOf(c).Connections() == 0 }
+	testkit.Eventually(t, testkit.Patience/6, none, "a dial that is over has no connection")
 
 	waiting := testkit.Async(t, func() error { return relock.NewRedisLock("k", c, relock.WithBlock()).Lock(t.Context()) })
 	watch = testkit.NewStopwatch(t)

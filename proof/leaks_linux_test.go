@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // footprint is what this process has, and what its servers have of it. A socket
@@ -99,7 +100,7 @@ func (f footprint) requireNoMore(t testing.TB, servers ...*redistest.Server) {
 	t.Helper()
 	const room = 2 << 20
 	var now footprint
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(testkit.Patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		now = footprintOf(t, servers...)
 		if now.goroutines <= f.goroutines && now.sockets <= f.sockets && now.connections <= f.sockets && now.heap <= f.heap+room {
 			break
