@@ -9,11 +9,12 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/conns"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -81,7 +82,7 @@ func newOwnClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
 	if err := m.Err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
-	return newClient(c, driver.NewPool(&c.Config), false)
+	return newClient(c, conns.NewPool(&c.Config), false)
 }
 
 // NewClientPool returns a client that takes its connections from pool. It makes
@@ -114,7 +115,7 @@ func NewClientPool(pool *redis.Pool, opts ...ClientOption) (*Client, error) {
 	if err := m.Err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
-	return newClient(c, driver.FromPool(&c.Config, pool), false)
+	return newClient(c, conns.FromPool(&c.Config, pool), false)
 }
 
 func newClient(c *clientConfig, d driver.Driver, sharded bool) (*Client, error) {
@@ -208,7 +209,7 @@ func (c *Client) Ping(ctx context.Context) error {
 // checkRoles returns an error if a server grants no locks, because of what it
 // is. A driver that looks for masters has another one soon.
 func (c *Client) checkRoles(ctx context.Context, nodes []driver.Node) error {
-	if driver.LooksForMasters(c.engine.Driver) {
+	if c.engine.Driver.LooksForMasters() {
 		return nil
 	}
 	for _, n := range nodes {
@@ -222,11 +223,11 @@ func (c *Client) checkRoles(ctx context.Context, nodes []driver.Node) error {
 // checkAlone returns an error if the client's only server has not all keys. It
 // warns if it may lose some.
 func (c *Client) checkAlone(ctx context.Context) error {
-	pool, alone := c.engine.Driver.(*driver.Pool)
+	pool, alone := c.engine.Driver.(*conns.Pool)
 	if !alone || c.asked.Load() {
 		return nil
 	}
-	masters, known := pool.ClusterSize(ctx)
+	masters, known := driver.ClusterSize(ctx, pool)
 	switch {
 	case masters > 1:
 		return fmt.Errorf("%w: the server is part of a Cluster of %d masters, use NewClientCluster", ErrInvalid, masters)

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // The reasons for which an operation fails. Each has one meaning. Test for them

@@ -2,7 +2,7 @@ package relock
 
 import (
 	"github.com/relock-go/relock/internal/acquire"
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // ConfigOf returns the settings of the client's connections.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 var errUnreadable = fmt.Errorf("%w: not written by this version", ErrKeyConflict)

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // A ClientOption configures a [Client]. Every [LockOption] is also a

@@ -6,9 +6,11 @@ import (
 	"net"
 	"slices"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/topology"
+	"github.com/relock-go/relock/internal/redis/cluster"
+	"github.com/relock-go/relock/internal/redis/driver"
+	"github.com/relock-go/relock/internal/redis/routes"
+	"github.com/relock-go/relock/internal/redis/sentinel"
 )
 
 // serversConfig has the settings of a client that asks for its servers.
@@ -57,7 +59,7 @@ func newSentinelClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
 	if err := m.Err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
-	s := topology.NewSentinel(topology.SentinelConfig{
+	s := sentinel.New(sentinel.Config{
 		Name: c.servers.master, Addresses: c.servers.addresses, Username: c.servers.user, Password: c.servers.password,
 		LoginBy: "WithSentinelLogin", Map: c.servers.mapping, Servers: &c.Config,
 	})
@@ -101,7 +103,7 @@ func newClusterClient(c *clientConfig, m lockspec.Problems) (*Client, error) {
 	if err := m.Err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
-	t := topology.NewCluster(topology.ClusterConfig{
+	t := cluster.New(cluster.Config{
 		Addresses: c.servers.addresses, Map: c.servers.mapping, Servers: &c.Config,
 	})
 	return newRoutedClient(c, t.Topology())
@@ -249,7 +251,7 @@ func newRoutedClient(c *clientConfig, t *driver.Topology) (*Client, error) {
 	if t.LogTo != nil {
 		t.LogTo(c.logger)
 	}
-	router := driver.NewRouter(&c.Config, t)
+	router := routes.NewRouter(&c.Config, t)
 	client, err := newClient(c, router, router.Sharded())
 	if err == nil {
 		router.Watch(client.engine.NodesChanged)

@@ -19,7 +19,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // ErrStale reports a write under a token that is lower than one seen before.

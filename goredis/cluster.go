@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/topology"
+	"github.com/relock-go/relock/internal/redis/cluster"
 )
 
 // topologyOfCluster returns the masters of the slots.
@@ -22,7 +22,7 @@ func topologyOfCluster(o *redis.ClusterOptions) (relock.Topology, error) {
 		Username: o.Username, Password: o.Password, CredentialsProvider: o.CredentialsProvider,
 		CredentialsProviderContext: o.CredentialsProviderContext, StreamingCredentialsProvider: o.StreamingCredentialsProvider,
 	})
-	c := topology.NewCluster(topology.ClusterConfig{Addresses: o.Addrs, Servers: a.config(), SlotsOnly: true})
+	c := cluster.New(cluster.Config{Addresses: o.Addrs, Servers: a.config(), SlotsOnly: true})
 	return a.to(c.Topology()), nil
 }
 

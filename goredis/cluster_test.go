@@ -19,11 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/cluster"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
-	"github.com/relock-go/relock/internal/topology"
 )
 
 const slots = 16384
@@ -120,7 +120,7 @@ func TestSlotTables(t *testing.T) {
 	s := startCluster(t, 0)
 	rdb := clusterClient(t, s)
 	none := ""
-	own := topology.NewCluster(topology.ClusterConfig{Addresses: s.Addresses(), Servers: &driver.Config{
+	own := cluster.New(cluster.Config{Addresses: s.Addresses(), Servers: &driver.Config{
 		Password: &none, DialTimeout: 5 * time.Second, CommandTimeout: 3 * time.Second,
 	}})
 	t.Cleanup(func() { require.NoError(t, own.Close()) })

@@ -8,7 +8,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/topology"
+	"github.com/relock-go/relock/internal/redis/sentinel"
 )
 
 // NewClientSentinel returns a client of the master that Sentinels name. It
@@ -56,7 +56,7 @@ func refusalOfSentinels(o *redis.FailoverOptions) error {
 func topologyOfSentinels(o *redis.FailoverOptions) relock.Topology {
 	a := &access{dial: dialerOf(o.Dialer, o.TLSConfig), timeout: o.DialTimeout}
 	a.login, a.logout = loginOf(optionsOf(*o))
-	s := topology.NewSentinel(topology.SentinelConfig{
+	s := sentinel.New(sentinel.Config{
 		Name: o.MasterName, Addresses: o.SentinelAddrs, Username: o.SentinelUsername, Password: &o.SentinelPassword,
 		LoginBy: "SentinelUsername and SentinelPassword", Servers: a.config(),
 	})

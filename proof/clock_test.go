@@ -189,10 +189,9 @@ func endsUnderAFastClock(t *testing.T, s *redistest.Server, clock *redistest.Clo
 	for time.Now().Before(until) && !ended {
 		fast := time.Since(start) * time.Duration(percent) / 100
 		clock.Advance(t, fast-clock.Offset())
-		asked := time.Now()
 		there := keyThere(t, s, h.Key())
-		if time.Now().Before(until) {
-			ended, checked = !there, checked || until.Sub(asked) < lease/100
+		if now := time.Now(); now.Before(until) {
+			ended, checked = !there, checked || until.Sub(now) < lease/100
 		}
 		time.Sleep(time.Millisecond)
 	}

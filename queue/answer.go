@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // answer is what a receive script answers.

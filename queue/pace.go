@@ -3,7 +3,7 @@ package queue
 import (
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // How many bytes of records an answer may bring: mostBytes over a fast link.

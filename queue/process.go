@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/outage"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // Process receives tasks, and runs fn for each, until ctx is cancelled. The

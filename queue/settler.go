@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 )
 

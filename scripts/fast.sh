@@ -33,6 +33,6 @@ echo "fast: tests that need no server"
 go test ./internal/suspend ./internal/tasks ./internal/test/competition ./internal/test/ports ./utils \
 	./proof/mutants ./proof/luacover ./proof/internal/testbinary
 [ "$bench" = skip ] || GOWORK=off go test -C bench -skip Excludes .
-go test -run 'Counted|ByTheMonotonicClock|ErrorLines' ./internal/driver
+go test -run 'Counted|ByTheMonotonicClock|ErrorLines' ./internal/redis/...
 go test ./internal/background
 go test -run 'Guarantees|MapNames|Mistakes|Classify|Retryable' -skip RedLock .

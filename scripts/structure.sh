@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-engine="acquire lease holds waitqueue lockspec background script driver errs"
+engine="acquire lease holds waitqueue lockspec background script errs redis/driver redis/wire redis/conns redis/routes redis/search redis/sentinel redis/cluster"
 files=$(ls ./*.go)
 for package in $engine; do
 	files="$files $(ls internal/"$package"/*.go)"
@@ -14,7 +14,7 @@ files=$(echo "$files lua/embed.go" | tr ' ' '\n' | grep -v '_test\.go$')
 
 echo "non-test files in the root: $(find . -maxdepth 1 -name '*.go' ! -name '*_test.go' | wc -l)"
 # shellcheck disable=SC2086 # one word for each file
-echo "files that import redigo, outside internal/driver: $(grep -l '"github.com/gomodule/redigo' $files | grep -vc '^internal/driver/')"
+echo "files that import redigo, outside internal/redis: $(grep -l '"github.com/gomodule/redigo' $files | grep -vc '^internal/redis/')"
 # shellcheck disable=SC2086
 awk '
 	FNR == 1 { imports = 0 }

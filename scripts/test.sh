@@ -76,12 +76,12 @@ fi
 # fail where the machine is busy: the packages with many such tests run a few
 # together, and those that usually wait side by side.
 root=$(go list .)
-timed="$root/internal/acquire $root/internal/waitqueue $root/internal/driver $root $root/proof/matrix $root/internal/lease $root/examples/flashsale"
+timed="$root/internal/acquire $root/internal/waitqueue $root/internal/redis/conns $root $root/proof/matrix $root/internal/lease $root/examples/flashsale"
 modules=$(go list -m -f '{{.Dir}}/...')
 # shellcheck disable=SC2086 # one word for each module
 others=$(go list $modules | LC_ALL=C sort -u)
 # The longest of the others go first.
-longest="$root/relocktest/conform $root/goredis $root/queue $root/lua $root/internal/topology"
+longest="$root/relocktest/conform $root/goredis $root/queue $root/lua $root/internal/redis/sentinel $root/internal/redis/cluster $root/internal/redis/routes"
 longest="$longest $root/internal/test/containertest $root/internal/test/redistest"
 for package in $timed $longest "$root/etcd/test" "$root/proof"; do
 	others=$(echo "$others" | grep -vx "$package")

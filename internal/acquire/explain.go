@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 )
 

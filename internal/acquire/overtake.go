@@ -1,8 +1,8 @@
 package acquire
 
 import (
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // overtakes reports whether a call that could not enter the queue, or claim its

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // hint warns, after one lease, of a call that waits for its own client.

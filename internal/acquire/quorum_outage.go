@@ -3,9 +3,9 @@ package acquire
 import (
 	"errors"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/outage"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // A node that is away keeps no call from its lock while the others are a

@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/outage"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/utils"
 )
 

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/waitqueue"
 	"github.com/relock-go/relock/utils"

@@ -10,10 +10,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/conns"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
 	"github.com/relock-go/relock/internal/waitqueue"
@@ -26,7 +27,7 @@ func newEngine(t testing.TB, s *redistest.Server) *lease.Manager {
 	require.NoError(t, err)
 	config := &driver.Config{Network: s.Network, Address: s.Address, Password: new(string), DialTimeout: testkit.Patience, CommandTimeout: testkit.Patience, MaxIdle: 4}
 	m := lease.New(lease.Config{
-		Identity: id, Prefix: t.Name() + ":", Driver: driver.NewPool(config), Logger: slog.New(slog.DiscardHandler),
+		Identity: id, Prefix: t.Name() + ":", Driver: conns.NewPool(config), Logger: slog.New(slog.DiscardHandler),
 		DialTimeout: config.DialTimeout, CommandTimeout: config.CommandTimeout,
 	})
 	t.Cleanup(func() { require.NoError(t, m.Close()) })

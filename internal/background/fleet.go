@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/tasks"
 )
 

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/background"
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/conns"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/tasks"
 	"github.com/relock-go/relock/internal/test/faults"
@@ -46,7 +47,7 @@ func newFleet(t *testing.T, scripts ...*script.Script) (*background.Fleet, *faul
 		s.Do(t, "SCRIPT", "LOAD", one.Source)
 	}
 	p := faults.Start(t, s.Network, s.Address)
-	d := driver.NewPool(&driver.Config{Network: p.Network, Address: p.Address, Password: new(string), DialTimeout: time.Minute, CommandTimeout: time.Minute})
+	d := conns.NewPool(&driver.Config{Network: p.Network, Address: p.Address, Password: new(string), DialTimeout: time.Minute, CommandTimeout: time.Minute})
 	life, end := context.WithCancel(context.Background())
 	var group tasks.Group
 	f := background.NewFleet(life, d, &group)

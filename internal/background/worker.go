@@ -4,7 +4,7 @@ import (
 	"container/heap"
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // Worker sends the jobs of one node when they are due, in pipelined batches

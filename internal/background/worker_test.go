@@ -9,7 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
+	"github.com/relock-go/relock/internal/redis/routes"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -47,7 +48,7 @@ func TestPatienceOfAWorker(t *testing.T) {
 func TestJobCountsWhatIsLate(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	r := driver.NewRouter(&driver.Config{}, &driver.Topology{Master: func(context.Context, string) (string, error) { return "", driver.ErrTimeout }})
+	r := routes.NewRouter(&driver.Config{}, &driver.Topology{Master: func(context.Context, string) (string, error) { return "", driver.ErrTimeout }})
 	for name, tt := range map[string]struct {
 		outcome driver.Result
 		missed  int16

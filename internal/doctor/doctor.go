@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/engine"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // Level is how bad a finding is.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 const (

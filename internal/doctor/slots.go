@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // slots looks for slots of a Cluster that are half moved. Each master knows its

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/waitqueue"
 )

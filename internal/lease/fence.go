@@ -3,8 +3,8 @@ package lease
 import (
 	"context"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 )
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 )
 

@@ -16,9 +16,9 @@ import (
 
 	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/carried"
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/testkit"
@@ -124,13 +124,6 @@ type instant struct {
 // Connections returns 0, because there are none.
 func (d *instant) Connections() int { return 0 }
 
-func (d *instant) SendAll(ctx context.Context, limit driver.Limits, requests []driver.Request) (all []driver.Result) {
-	for _, r := range requests {
-		all = append(all, d.Send(ctx, limit, r))
-	}
-	return all
-}
-
 func (d *instant) Send(_ context.Context, limit driver.Limits, r driver.Request) driver.Result {
 	return d.send(limit.Answer, r)
 }
@@ -138,6 +131,10 @@ func (d *instant) Send(_ context.Context, limit driver.Limits, r driver.Request)
 func (d *instant) Call(ctx context.Context, limit driver.Limits, r driver.Request) driver.Result {
 	return d.Send(ctx, limit, r)
 }
+
+func (d *instant) Address() string { return d.server }
+
+func (d *instant) LooksForMasters() bool { return false }
 
 func (d *instant) Home(context.Context, string) (driver.Node, error) { return d, nil }
 

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/outage"
+	"github.com/relock-go/relock/internal/redis/conns"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/suspend"
 	"github.com/relock-go/relock/internal/tasks"
@@ -171,7 +172,7 @@ func (m *Manager) Close() error {
 	m.Retrier.Close()
 	m.Queue.Close()
 	err := m.Driver.Close()
-	m.Tasks.WaitFor(driver.CloseWait)
+	m.Tasks.WaitFor(conns.CloseWait)
 	if !m.ReleaseOnClose {
 		m.warnOfHeld(held)
 	}

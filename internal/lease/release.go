@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/relock-go/relock/internal/background"
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // replicator returns the workers that renew the leases with this number of

@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // Found is what a key is, for readers of an error.

@@ -6,8 +6,8 @@ import (
 	"net"
 	"slices"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // IsRetryable reports whether the same call may succeed later without any

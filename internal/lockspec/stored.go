@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // Stored is what the key of a plain or a reentrant lock says. identity.go has

@@ -1,6 +1,8 @@
 package script
 
-import "github.com/relock-go/relock/internal/driver"
+import (
+	"github.com/relock-go/relock/internal/redis/driver"
+)
 
 // Call is one script with its lock and arguments.
 type Call struct {

@@ -1,6 +1,8 @@
 package script
 
-import "github.com/relock-go/relock/internal/driver"
+import (
+	"github.com/relock-go/relock/internal/redis/driver"
+)
 
 // Tokens are the fencing tokens that a grant by Redis has for its holders.
 // Fence is the token of the present holder, 0 without fencing. Aside is how

@@ -3,14 +3,14 @@ package script
 import (
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // Indeterminate is what is known about requests of one kind that may have been
 // executed without an answer.
 type Indeterminate struct {
 	Last time.Time    // sending of the last unanswered request; zero if there is none
-	left *driver.Call // the only unanswered request, if its answer may still come
+	left *driver.Late // the only unanswered request, if its answer may still come
 	// An error line came, or a reply that no script returns. It may have come
 	// instead of an answer.
 	Error bool

@@ -3,7 +3,7 @@ package script
 import (
 	"context"
 
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // Run sends a script within the limits, and waits for the replicas of confirm,

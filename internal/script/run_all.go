@@ -2,62 +2,39 @@ package script
 
 import (
 	"context"
+	"sync"
 
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
-// RunAll is [Run] for scripts of several keys, which are sent together. None of
-// them waits for replicas.
+// RunAll is [Run] for scripts of several keys, each on a separate goroutine, so
+// that no server waits for another one. None of them waits for replicas.
+//
+// A server, or the system, may have no room for a connection more. So the
+// scripts that got none are run again one after another, over those that the
+// others have returned, until one gets none again.
 func RunAll(ctx context.Context, d driver.Driver, limit driver.Limits, calls []Call) ([]driver.Result, []Indeterminate) {
-	b := &batch{calls: calls, results: make([]driver.Result, len(calls)), left: make([]Indeterminate, len(calls)), sent: make([]int, len(calls))}
+	results, left := make([]driver.Result, len(calls)), make([]Indeterminate, len(calls))
+	var group sync.WaitGroup
 	for i, s := range calls {
-		b.add(i, s.ByDigest())
+		group.Go(func() { results[i], left[i] = Run(ctx, d, limit, s, nil) })
 	}
-	for len(b.requests) > 0 {
-		at, requests := b.at, b.requests
-		b.at, b.requests = nil, nil
-		for k, o := range d.SendAll(ctx, limit, requests) {
-			b.note(at[k], o, ctx.Err() == nil)
+	group.Wait()
+	for i, s := range calls {
+		if !isCrowdedOut(results[i]) || ctx.Err() != nil {
+			continue
+		}
+		o, again := Run(ctx, d, limit, s, nil)
+		results[i], left[i] = o, left[i].Merge(again)
+		if isCrowdedOut(o) {
+			break
 		}
 	}
-	for i, o := range b.results {
-		b.left[i] = b.left[i].orUnrecognised(o)
-	}
-	return b.results, b.left
+	return results, left
 }
 
-// batch is the state of RunAll. Its slices are indexed by script, except at and
-// requests, which are those of the next round.
-type batch struct {
-	calls   []Call
-	results []driver.Result
-	left    []Indeterminate
-	sent    []int
-
-	at       []int
-	requests []driver.Request
-}
-
-// maxSent is how often a script is sent: after a broken connection, in full if
-// the server does not know it, and with the lock's key only.
-const maxSent = 4
-
-func (b *batch) add(i int, r driver.Request) {
-	b.at, b.requests = append(b.at, i), append(b.requests, r)
-	b.sent[i]++
-}
-
-// note keeps a result, and adds what is to be sent again to the next round.
-// After a break a script is sent again only once.
-func (b *batch) note(i int, o driver.Result, stays bool) {
-	b.results[i] = o
-	if next, ok := b.calls[i].Next(o.Err); ok && b.sent[i] < maxSent {
-		b.add(i, next) // refused: nothing was executed
-		return
-	}
-	again := o.Broke() && stays && !b.left[i].Exists()
-	b.left[i] = b.left[i].Add(o)
-	if again {
-		b.add(i, b.calls[i].ByDigest())
-	}
+// isCrowdedOut reports whether there may have been no room for the connection
+// of a request. A dial that took too long shows no lack of room.
+func isCrowdedOut(o driver.Result) bool {
+	return o.Sent.IsZero() && driver.IsNetwork(o.Err) && !o.Unconnected() || driver.IsRefusal(o.Err) || o.Broke()
 }

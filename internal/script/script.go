@@ -4,7 +4,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // Script is a Lua script.

@@ -3,7 +3,7 @@ package waitqueue
 import (
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // channel is what a client listens to at one node: a sharded channel for each

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // subscription is the subscription of a client at one node. It has one

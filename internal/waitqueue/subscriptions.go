@@ -3,8 +3,8 @@ package waitqueue
 import (
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // subscriptions are those of a client, one for each node at which it waits.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/testkit"
 )

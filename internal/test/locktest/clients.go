@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/conns"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
@@ -169,7 +170,7 @@ func (s stuck) Err() error {
 }
 
 // PoolOf returns the pool below a client.
-func PoolOf(c *relock.Client) *driver.Pool { return Engine(c).Driver.(*driver.Pool) }
+func PoolOf(c *relock.Client) *conns.Pool { return Engine(c).Driver.(*conns.Pool) }
 
 // Occupy keeps n connections of the client's pool in calls that wait at the
 // server. They continue until they are freed or the client is closed.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/test/redistest"
 )
 

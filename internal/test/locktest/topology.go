@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/driver"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/test/redistest"
 )
 

@@ -1,0 +1,9 @@
+// Package cluster asks the servers of a Cluster for the masters of its slots,
+// and follows their redirects.
+//
+// One goroutine works for a client, from its first request on: it loads the
+// table of the slots. docs/cluster.md says when. A request reads the table from
+// memory, without a mutex. A redirect corrects it immediately.
+//
+// The mutex is never held while something is sent.
+package cluster

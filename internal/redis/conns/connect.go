@@ -1,0 +1,110 @@
+package conns
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/redis/driver"
+	"github.com/relock-go/relock/internal/redis/wire"
+)
+
+// connect takes a connection from the pool. putBack returns it. If callers do
+// not wait for a free connection, the limits only apply to a dial. They cost
+// more than taking an open connection.
+func (d *Pool) connect(ctx context.Context, limit time.Duration) (redis.Conn, error) {
+	if d.own && d.slots == nil {
+		return d.get(ctx, limit)
+	}
+	ctx, cancel := d.bound(ctx, limit)
+	defer cancel()
+	if d.slots == nil {
+		return d.get(ctx, limit)
+	}
+	select {
+	case d.slots <- struct{}{}:
+	case <-ctx.Done():
+		if d.opening.Err() != nil {
+			return nil, errs.ErrClosed
+		}
+		return nil, errNoConnection
+	}
+	conn, err := d.get(ctx, limit)
+	if err != nil {
+		<-d.slots
+	}
+	return conn, err
+}
+
+var errNoConnection = fmt.Errorf("no free connection in the pool: %w", os.ErrDeadlineExceeded)
+
+// get takes a connection from the pool, or dials within ctx and the limit.
+func (d *Pool) get(ctx context.Context, limit time.Duration) (redis.Conn, error) {
+	if !d.own {
+		return d.getUsers(ctx)
+	}
+	own, err := d.borrowOwn(ctx, limit, true)
+	if err != nil {
+		return nil, d.explain(err)
+	}
+	return own, nil
+}
+
+// getUsers takes a connection from the user's pool. The user's Dial may not
+// take the context, or may ignore it. So the caller continues when that is
+// cancelled.
+func (d *Pool) getUsers(ctx context.Context) (redis.Conn, error) {
+	conn, err := dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.Redis) })
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, errNoConnection
+	case err != nil:
+		return nil, d.explain(err)
+	}
+	return conn, nil
+}
+
+// getContext is GetContext of the pool, with a panic as an error. A pool that
+// waits for connections can panic when it is closed meanwhile: redigo 1.9.3
+// sends on the channel that its Close has closed.
+func getContext(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the pool panicked: %v", p)
+		}
+	}()
+	return pool.GetContext(ctx)
+}
+
+// putBack returns a connection to the pool. Its own error is ignored. Only that
+// of the command on the connection counts.
+func (d *Pool) putBack(used redis.Conn) {
+	if own, ok := used.(*wire.Conn); ok {
+		used, own.Lent = own.Lent, nil
+	}
+	_ = used.Close()
+	if d.slots != nil {
+		<-d.slots
+	}
+}
+
+// bound limits ctx by the dial timeout, and cancels it when the driver is
+// closed or retired.
+func (d *Pool) bound(ctx context.Context, limit time.Duration) (context.Context, func()) {
+	ctx, cancel := context.WithTimeout(ctx, driver.Below(d.dialTimeout, limit))
+	stop := context.AfterFunc(d.opening, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// dialBeside runs a dial that may ignore contexts on a goroutine, so that its
+// caller can continue when ctx is cancelled.
+func dialBeside(ctx context.Context, dial func() (redis.Conn, error)) (redis.Conn, error) {
+	return wire.Beside(ctx, "dial", dial, func(c redis.Conn) { _ = c.Close() })
+}

@@ -1,0 +1,110 @@
+package conns
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/redis/driver"
+	"github.com/relock-go/relock/internal/redis/wire"
+)
+
+// borrowing is the context of a caller that takes a connection from our own
+// redigo pool. The pool gives it to check or dialLent, which alone see the
+// connection: what the pool returns is a wrapper that hides it.
+type borrowing struct {
+	context.Context
+
+	limit    time.Duration // of a dial
+	idleOnly bool          // no connection is opened
+	conn     *wire.Conn    // what was borrowed
+}
+
+// lend makes our own redigo pool. It never waits for a free connection, because
+// redigo's wait cannot be closed safely: slots do that.
+func (d *Pool) lend(c *driver.Config) *redis.Pool {
+	return &redis.Pool{
+		DialContext: d.dialLent, TestOnBorrowContext: d.check,
+		MaxIdle: c.MaxIdle, MaxActive: c.MaxActive, IdleTimeout: c.IdleTimeout,
+	}
+}
+
+// borrowOwn takes a connection from our own pool, or opens one within the limit
+// if dials is true. Nothing else asks that pool for a connection.
+func (d *Pool) borrowOwn(ctx context.Context, limit time.Duration, dials bool) (*wire.Conn, error) {
+	b, ok := d.borrowings.Get().(*borrowing)
+	if !ok {
+		b = &borrowing{}
+	}
+	*b = borrowing{Context: ctx, limit: limit, idleOnly: !dials}
+	lent, err := d.Redis.GetContext(b)
+	borrowed := b.conn
+	*b = borrowing{}
+	d.borrowings.Put(b)
+	switch {
+	case err != nil && d.life.Err() != nil:
+		return nil, errs.ErrClosed
+	case err != nil:
+		return nil, err
+	}
+	borrowed.Lent = lent
+	return borrowed, nil
+}
+
+// check refuses an idle connection that was last used before another one broke,
+// because the server was probably restarted. It also refuses one on which there
+// is something to read. It sends the server nothing.
+//
+// It looks at the socket even if the connection was used a moment ago. That is
+// the only system call beside a write and a read, and an answer too many would
+// be taken for a grant without it.
+func (d *Pool) check(ctx context.Context, idle redis.Conn, lastUsed time.Time) error {
+	if d.isStale(lastUsed) {
+		return errStale
+	}
+	own := idle.(*wire.Conn) // dialLent opens no other
+	ctx.(*borrowing).conn = own
+	return own.Rest()
+}
+
+// isStale reports whether a connection that was last used then is older than a
+// break.
+func (d *Pool) isStale(lastUsed time.Time) bool {
+	return int64(lastUsed.Sub(d.start)) <= d.broken.Load()
+}
+
+// dialLent opens a connection for the pool.
+func (d *Pool) dialLent(ctx context.Context) (redis.Conn, error) {
+	b := ctx.(*borrowing)
+	if b.idleOnly {
+		return nil, errNoIdle
+	}
+	ctx, cancel := d.bound(b.Context, b.limit)
+	defer cancel()
+	opened, err := d.dialOwn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.conn = opened
+	return opened, nil
+}
+
+// dialOwn opens a connection of our own.
+func (d *Pool) dialOwn(ctx context.Context) (*wire.Conn, error) {
+	if d.opening.Err() != nil {
+		return nil, errs.ErrClosed // before the user's dialer is called
+	}
+	opened, err := d.dialer.Dial(ctx)
+	if err != nil && d.opening.Err() != nil {
+		return nil, errs.ErrClosed
+	}
+	return opened, err
+}
+
+var (
+	errStale  = errors.New("idle connection is older than a break")
+	errNoIdle = errors.New("no idle connection in the pool")
+)

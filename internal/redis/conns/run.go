@@ -1,0 +1,195 @@
+package conns
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/redis/driver"
+	"github.com/relock-go/relock/internal/redis/wire"
+)
+
+// confirm sends WAIT on the connection that has answered the request. A request
+// that was not granted needs no replica.
+func (d *Pool) confirm(ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r driver.Request, reply any) error {
+	if !r.Granted(reply) {
+		return nil
+	}
+	reply, err := d.doOnce(ctx, c, conn, timeout+r.Ack.Timeout, r.Ack.Request())
+	if err == wire.ErrUnwritten { //nolint:errorlint // our own sentinel
+		err = driver.ErrAbandoned // the request itself was sent
+	}
+	return r.Ack.Judge(reply, err)
+}
+
+// callBeside runs a command on a goroutine, if the caller could not leave it
+// otherwise.
+func (d *Pool) callBeside(ctx context.Context, limit driver.Limits, r driver.Request) driver.Result {
+	c := newCall()
+	started := d.tasks.Start(func() {
+		c.finish(d.run(ctx, limit, c, r))
+	})
+	if !started {
+		return driver.Result{Err: errs.ErrClosed}
+	}
+	// A user's connection may not support deadlines, so both parts are
+	// limited here too.
+	timer := time.NewTimer(withGrace(driver.Below(d.dialTimeout, limit.At(time.Now()).Connect)))
+	defer timer.Stop()
+	begun := c.begun
+	for {
+		select {
+		case <-c.done:
+			return c.outcome
+		case <-begun:
+			begun = nil
+			timer.Reset(withGrace(driver.Below(d.commandTimeout, limit.At(time.Now()).Answer) + r.Ack.Longest()))
+		case <-timer.C:
+			return c.leave(driver.ErrTimeout)
+		case <-ctx.Done():
+			return c.leave(driver.ErrAbandoned)
+		case <-d.life.Done():
+			return c.leave(errs.ErrClosed)
+		}
+	}
+}
+
+// CallAsking runs a command whose slot the server is importing. ASKING and the
+// command are written together, on a connection of the pool. Only a node of a
+// router calls it: its pool is our own.
+func (d *Pool) CallAsking(ctx context.Context, limit driver.Limits, r driver.Request) driver.Result {
+	if ctx.Err() != nil {
+		return driver.Result{Err: driver.ErrAbandoned}
+	}
+	r.Asking = true
+	return d.callBeside(ctx, limit, r)
+}
+
+// run takes a connection and runs the command on it.
+func (d *Pool) run(ctx context.Context, limit driver.Limits, c *Call, r driver.Request) driver.Result {
+	now := time.Now()
+	if limit.HasPassed(now) {
+		return driver.Result{Err: driver.ErrTimeout}
+	}
+	conn, err := d.connect(ctx, limit.At(now).Connect)
+	switch {
+	case err != nil && d.life.Err() == nil && hasEnded(ctx):
+		return driver.Result{Err: driver.ErrAbandoned}
+	case err != nil:
+		return driver.Result{Err: d.orClosed(err)}
+	}
+	sent := time.Now()
+	if !c.begin(sent) {
+		d.putBack(conn)
+		return driver.Result{Err: driver.ErrAbandoned}
+	}
+	timeout := driver.Below(d.commandTimeout, limit.At(sent).Answer)
+	reply, err := d.do(ctx, c, conn, timeout, r)
+	if err == wire.ErrInterrupted { //nolint:errorlint // our own sentinel
+		return d.leave(conn, sent, timeout+r.Ack.Longest())
+	}
+	d.putBack(conn)
+	if err == wire.ErrUnwritten { //nolint:errorlint // our own sentinel
+		return driver.Result{Err: driver.ErrAbandoned}
+	}
+	o := d.result(sent, reply, err)
+	if o.Unanswered() && ctx.Err() != nil {
+		o.Err = driver.ErrAbandoned // the write was interrupted
+	}
+	return o
+}
+
+// result is called after the connection was returned to the pool. A break makes
+// all connections stale that are idle then, including this one. So does
+// READONLY, see isBreak. A connection that was refused shows nothing about the
+// others.
+func (d *Pool) result(sent time.Time, reply any, err error) driver.Result {
+	o := d.newResult(sent, reply, err)
+	if o.Broke() && !wire.IsUnaccepted(o.Err) || d.isBreak(o.Err) {
+		d.noteBreak()
+	}
+	o.Err = d.orClosed(o.Err)
+	return o
+}
+
+// noteBreak makes the connections stale that are idle now.
+func (d *Pool) noteBreak() { d.broken.Store(int64(time.Since(d.start))) }
+
+// leave starts a goroutine that waits for the answer in place of the caller,
+// and then returns the connection to the pool.
+func (d *Pool) leave(conn redis.Conn, sent time.Time, timeout time.Duration) driver.Result {
+	c := newCall()
+	started := d.tasks.Start(func() {
+		reply, err := redis.ReceiveWithTimeout(conn, max(timeout-time.Since(sent), time.Millisecond))
+		d.putBack(conn)
+		c.finish(d.result(sent, reply, err))
+	})
+	if !started {
+		d.putBack(conn)
+		return driver.Result{Err: errs.ErrClosed, Sent: sent}
+	}
+	return driver.Result{Err: driver.ErrAbandoned, Sent: sent, Abandoned: &c.answer}
+}
+
+// hasEnded reports whether ctx has ended. Its deadline also ends a dial
+// directly. That can be visible a moment before the context ends.
+func hasEnded(ctx context.Context) bool {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second): // a user's context may ignore its own deadline
+		}
+	}
+	return ctx.Err() != nil
+}
+
+// do runs the command with a deadline. A caller that runs it itself can be
+// interrupted. Close closes a connection of our own at its socket. One of the
+// user's pool can only be ended by a context, which costs a goroutine.
+func (d *Pool) do(ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r driver.Request) (any, error) {
+	reply, err := d.doOnce(ctx, c, conn, timeout, r)
+	if err == nil && r.Ack != nil {
+		err = d.confirm(ctx, c, conn, timeout, r, reply)
+	}
+	return reply, err
+}
+
+func (d *Pool) doOnce(ctx context.Context, c *Call, on redis.Conn, timeout time.Duration, r driver.Request) (any, error) {
+	if own, ok := on.(*wire.Conn); ok {
+		if c != nil {
+			ctx = context.Background() // its caller leaves the goroutine
+		}
+		if r.Asking {
+			return own.AskAnd(ctx, timeout, &r)
+		}
+		return own.Call(ctx, timeout, &r)
+	}
+	life, cancel := context.WithTimeout(d.life, timeout)
+	defer cancel()
+	reply, err := redis.DoContext(on, life, r.Cmd, r.List()...)
+	if err != nil && strings.HasSuffix(err.Error(), "does not support ConnWithContext") {
+		return doWithTimeout(on, timeout, r) // nothing was sent
+	}
+	return reply, err
+}
+
+// doWithTimeout runs a command on a user's connection without contexts. The
+// pool wraps connections, so only a call shows what a connection supports.
+func doWithTimeout(conn redis.Conn, timeout time.Duration, r driver.Request) (any, error) {
+	reply, err := redis.DoWithTimeout(conn, timeout, r.Cmd, r.List()...)
+	if err != nil && strings.HasSuffix(err.Error(), "does not support ConnWithTimeout") {
+		return nil, errNoTimeouts
+	}
+	return reply, err
+}
+
+// orClosed replaces any error that may be due to Close by ErrClosed.
+func (d *Pool) orClosed(err error) error {
+	if err != nil && d.life.Err() != nil {
+		return errs.ErrClosed
+	}
+	return err
+}

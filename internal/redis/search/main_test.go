@@ -1,0 +1,14 @@
+package search
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/relock-go/relock/internal/test/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redistest.Overlap()
+	goleak.VerifyTestMain(m)
+}
