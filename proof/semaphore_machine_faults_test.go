@@ -13,7 +13,8 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// What happens to the permits: longer leases, clocks, restarts, full memory.
+// What happens to the permits: longer leases, operators, clocks, restarts, full
+// memory.
 
 // extendStep makes a lease longer, or leaves it alone if it is. It needs no
 // memory.
@@ -32,6 +33,25 @@ func (m *permitMachine) extendStep() {
 	require.Error(m, err, "a lost hold is extended")
 	if errors.Is(err, relock.ErrLockLost) {
 		m.holds = slices.DeleteFunc(m.holds, func(other *permitHold) bool { return other == h })
+	}
+}
+
+func (m *permitMachine) forceStep() {
+	err := m.clients[0].ForceUnlock(m.Context(), m.key(), "test")
+	again := false
+	for err != nil && !errors.Is(err, relock.ErrNotHeld) && isUnknown(m.T, err) { // a restart has cut it off
+		again = true
+		err = m.clients[0].ForceUnlock(m.Context(), m.key(), "test")
+	}
+	if len(m.model.entries) == 0 {
+		require.ErrorIs(m, err, relock.ErrNotHeld)
+		return
+	}
+	require.True(m, err == nil || again, "%v", err)
+	for id, e := range m.model.entries {
+		if e.kind == "r" {
+			m.model.leave(id, "f", m.start)
+		}
 	}
 }
 
