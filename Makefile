@@ -42,7 +42,7 @@ mutants:  ## Put the faults of proof/mutants into the code, one at a time, and f
 	@scripts/with-redis.sh go run -C proof ./mutants -run '$(MUTANTS)'
 
 mutants-touched:  ## The mutants whose file or test the change since RELOCK_BASE touches, at most MOST of them; a sample of 20 if none
-	@scripts/with-redis.sh go run -C proof ./mutants -touched -most $(MOST)
+	@files=$$(scripts/touched.sh) && scripts/with-redis.sh go run -C proof ./mutants -touched "$$files" -most $(MOST)
 
 model:  ## Check the models of the queues and of MultiLocks, and that their mutants are found
 	@docs/models/check.sh

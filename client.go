@@ -125,7 +125,7 @@ func newClient(c *clientConfig, d driver.Driver, sharded bool) (*Client, error) 
 	}
 	m := lease.New(lease.Config{
 		Identity: id, Prefix: c.prefix, Driver: d, Logger: c.logger, DialTimeout: c.DialTimeout, CommandTimeout: c.CommandTimeout,
-		ReleaseOnClose: c.releaseOnClose, Hooks: c.hooks(),
+		ReleaseOnClose: c.releaseOnClose, Hooks: c.hooks(), Limits: lease.DefaultLimits(),
 	})
 	return &Client{engine: m, config: c}, nil
 }

@@ -150,11 +150,12 @@ func TestLockerHandsOffInMemory(t *testing.T) {
 		next, err = l.Lock(t.Context(), locktest.QueueKey)
 		return err
 	})
-	testkit.Eventually(t, testkit.Patience, func() bool { return q.IsQueued(q.Clients[0]) }, "waits in Redis")
-	locktest.NeverStale(h)
-	require.NoError(t, h.Unlock(t.Context()))
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.Clients[0].Stats().Waiting == 1 }, "waits")
+	value := q.Value()
+	q.UnlockFresh(h)
 	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
-	require.Same(t, locktest.LeaseOf(h), locktest.LeaseOf(next))
+	require.Equal(t, value, q.Value(), "what the first of them stored")
+	q.UnlockLast(next)
 }
 
 // foreign is a Locker of another library.

@@ -70,7 +70,9 @@ func subscribe(q *locktest.QueueBench) {
 	other := locktest.Take(q, relock.NewRedisLock("other", q.Clients[1]).Acquire)
 	ctx, cancel := context.WithCancel(q.Context())
 	waits := testkit.Async(q, func() error { return relock.NewRedisLock("other", q.Clients[0], relock.WithBlock()).Lock(ctx) })
-	testkit.Eventually(q, testkit.Patience, func() bool { return locktest.IsSubscribed(q.Clients[0]) }, "subscribed")
+	testkit.Eventually(q, testkit.Patience, func() bool {
+		return locktest.IsSubscribed(q.Clients[0], "other")
+	}, "subscribed")
 	q.Cleanup(func() {
 		cancel()
 		require.ErrorIs(q, testkit.ResultWithin(q, waits, testkit.Patience), context.Canceled)

@@ -15,6 +15,7 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redis/driver"
+	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/scripttest"
@@ -288,7 +289,7 @@ func TestList(t *testing.T) {
 	other := locktest.NewTestClient(t, s, relock.WithKeyPrefix("pXYa:"))
 	require.NoError(t, relock.NewRedisLock("job:1", other).Lock(t.Context()))
 	var names []string
-	for i := range 400 { // more than one SCAN returns
+	for i := range 700 { // more than one SCAN returns
 		names = append(names, fmt.Sprintf("job:%03d", i))
 		require.NoError(t, relock.NewRedisLock(names[i], c, relock.WithWatchdog(time.Minute)).Lock(t.Context()))
 	}
@@ -339,4 +340,18 @@ func list(t testing.TB, c *relock.Client, pattern string) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Keys of other programs cost a round trip for 500 of them.
+func TestListBesideForeignKeys(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	c := locktest.CloseLater(t)(relock.NewClient(proxy.Network, proxy.Address, ""))
+	require.NoError(t, relock.NewRedisLock("key", c).Lock(t.Context()))
+	s.Do(t, "EVAL", `for i = 1, 20000 do redis.call('SET', 'session:' .. i, 'x') end`, 0)
+	require.Equal(t, []string{"key"}, list(t, c, "*"))
+	scans := proxy.Count(faults.Command("SCAN"))
+	require.LessOrEqual(t, scans, 20_000/500+2)
+	require.GreaterOrEqual(t, scans, 20_000/1000, "a SCAN keeps the server from others")
 }

@@ -183,7 +183,13 @@ func (c *Client) Stats() Stats {
 		Renewals: counts.Renewals.Load(), RenewalErrors: counts.RenewalErrors.Load(), Losses: counts.Losses.Load(),
 	}
 	var oldest time.Time
-	if s.Held, oldest = c.engine.Holding(); s.Held > 0 {
+	for h := range c.engine.Holding() {
+		s.Held++
+		if at := h.Granted(); oldest.IsZero() || at.Before(oldest) {
+			oldest = at
+		}
+	}
+	if s.Held > 0 {
 		s.OldestHold = time.Since(oldest)
 	}
 	return s

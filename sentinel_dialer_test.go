@@ -45,7 +45,9 @@ func TestDialerThatEncryptsForServersOnly(t *testing.T) {
 	waits := testkit.Async(t, func() error {
 		return relock.NewRedisLock("k", c, relock.WithBlock(), relock.WithFair()).Lock(t.Context())
 	})
-	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.IsSubscribed(c) }, "subscribed over TLS")
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		return c.Stats().Waiting == 1 && locktest.IsSubscribed(c, "k")
+	}, "subscribed over TLS")
 	require.NoError(t, held.Unlock(t.Context()))
 	require.NoError(t, <-waits)
 	for _, opt := range []relock.ClientOption{relock.WithTLS(config), relock.WithLogger(slog.New(slog.DiscardHandler))} {

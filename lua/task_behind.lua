@@ -19,7 +19,7 @@ end
 
 -- first_behind returns the first entries of a place.
 local function first_behind(behind, place, count)
-  return redis.call('ZRANGE', behind, '[' .. place, '(' .. place .. ':', 'BYLEX', 'LIMIT', 0, count)
+  return redis.call('ZRANGE', behind, '[' .. place, '(' .. place .. ':', 'BYLEX', 'LIMIT', '0', count)
 end
 
 -- read_behind returns the id and the ticket of an entry, and how often its task

@@ -31,7 +31,7 @@ end
 -- a blocked key take no place among tasks that may run. It returns whether
 -- there may be more.
 local function join(delayed, due, payloads, lasts, behind, now)
-  local ids = redis.call('ZRANGEBYSCORE', delayed, '-inf', text(now), 'LIMIT', 0, 64)
+  local ids = redis.call('ZRANGEBYSCORE', delayed, '-inf', text(now), 'LIMIT', '0', '64')
   if #ids == 0 then
     return false
   end

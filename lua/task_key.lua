@@ -1,6 +1,12 @@
--- text writes a whole number.
+-- text writes a whole number. It keeps the last one, as a script writes the
+-- time several times. Lua writes a number that is an argument of a command as
+-- slowly, so constants there are texts.
+local number_of_text, last_text
 local function text(n)
-  return string.format('%.0f', n)
+  if n ~= number_of_text then
+    number_of_text, last_text = n, string.format('%.0f', n)
+  end
+  return last_text
 end
 
 -- due_at returns when a task without a pause is due: at its ticket, or now if

@@ -1,22 +1,24 @@
--- List ids of tasks that are in one place, some 64 at a time.
+-- List ids of tasks that are in one place, or what is paused, some 64 at a
+-- time.
 --
 -- KEYS    d due, l leased, z dead letters, w delayed ones of keys, s due again
 --         after an interruption, b behind locks and paused keys, o behind their
---         keys; see docs/queue-design.md
+--         keys, v what is paused; see docs/queue-design.md
 -- ARGV[1] which of these, as its letter
 -- ARGV[2] of d, w, s and l those with a score: 0 up to now, 1 above it
 -- ARGV[3], [4] where the last call has ended, or "" and "": a score and an id,
---         a member of b and "", or a cursor of o and ""
+--         a member of b and "", or a cursor of o or v and ""
 --
--- {where it has ended, as two values, or "" and "" at the end, ids}
+-- {where it has ended, as two values, or "" and "" at the end, ids}. Of v, what
+-- is paused and since when in the place of each id.
 
-local place = string.find('dlzwsbo', tostring(ARGV[1]), 1, true)
+local place = string.find('dlzwsbov', tostring(ARGV[1]), 1, true)
 if #ARGV ~= 4 or #ARGV[1] ~= 1 or not place or (ARGV[2] ~= '0' and ARGV[2] ~= '1') then
   return redis.error_reply('ERR relock: task_list: bad arguments')
 end
 local most, key, ids = 64, KEYS[place], {'', ''}
 
-if ARGV[1] == 'o' then
+if ARGV[1] == 'o' or ARGV[1] == 'v' then
   local cursor = ARGV[3]
   if cursor == '' then
     cursor = '0'
@@ -27,8 +29,13 @@ if ARGV[1] == 'o' then
   if page[1] ~= '0' then
     ids[1] = page[1]
   end
-  for i = 2, #page[2], 2 do
-    ids[#ids + 1] = string.sub(page[2][i], 17)
+  for i = 1, #page[2], 2 do
+    local field, value = page[2][i], page[2][i + 1]
+    if ARGV[1] == 'o' then
+      ids[#ids + 1] = string.sub(value, 17)
+    else
+      ids[#ids + 1], ids[#ids + 2] = field, value
+    end
   end
   return ids
 end

@@ -178,7 +178,7 @@ func TestTaskReceiveScriptRoomForLock(t *testing.T) {
 	require.Len(t, all, 2)
 	got := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1, InFlight: 2, Lock: "a"})
 	require.Empty(t, got.All)
-	require.Equal(t, int64(4), got.Code)
+	require.Equal(t, int64(5), got.Code)
 	b.RequireSettled("a", "", all[0])
 	require.Empty(t, b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 2, InFlight: 2}).All)
 	got = b.Receive(scripttest.Receive{Receiver: other, N: 2, Want: 1, InFlight: 2, Lock: "a"})

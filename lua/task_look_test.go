@@ -208,6 +208,28 @@ func TestTaskListScriptBehind(t *testing.T) {
 	require.Equal(t, want, slices.Compact(ids))
 }
 
+// What is paused is listed page by page, with the queue itself.
+func TestTaskListScriptPaused(t *testing.T) {
+	b := scripttest.NewTasks(t, server)
+	some, pages := list(b, "v", 0)
+	require.Empty(t, some)
+	require.Equal(t, 1, pages)
+	pause(b, "")
+	want := map[string]string{"\x00": ""}
+	for _, key := range numbered(1000) {
+		b.Do("HSET", b.Key("v"), key, "since "+key)
+		want[key] = "since " + key
+	}
+	want["\x00"], _ = redis.String(b.Do("HGET", b.Key("v"), "\x00"), nil)
+	some, pages = list(b, "v", 0)
+	require.Greater(t, pages, 5)
+	got := map[string]string{}
+	for pair := range slices.Chunk(some, 2) {
+		got[pair[0]] = pair[1]
+	}
+	require.Equal(t, want, got)
+}
+
 func TestTaskLookScriptsArguments(t *testing.T) {
 	b := scripttest.NewTasks(t, server)
 	refused := func(s *script.TaskScript, args ...any) {
@@ -233,6 +255,7 @@ func TestTaskLookScriptsArguments(t *testing.T) {
 		{"o", 0, "x", ""},
 		{"d", 0, "", "", ""},
 		{"o", 0, "0", ""},
+		{"v", 0, "x", ""},
 		{strings.Repeat("d", 9), 1, "", ""},
 	} {
 		refused(script.TaskList, args...)

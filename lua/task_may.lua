@@ -5,5 +5,5 @@
 local function may(set, hash)
   redis.call('ZREM', set, '')
   redis.call('HDEL', hash, '')
-  redis.call('ZADD', set, 'XX', 0, '')
+  redis.call('ZADD', set, 'XX', '0', '')
 end

@@ -310,7 +310,8 @@ func TestTaskPauseScriptArguments(t *testing.T) {
 	require.Empty(t, b.Do("KEYS", b.Q+"*"))
 }
 
-// A receive of a queue in which nothing is paused pays one command for that.
+// A receive of a queue without pauses, suspects, promises and delayed tasks of
+// keys pays one command for that.
 func TestTaskReceiveScriptLooksForPausesOnce(t *testing.T) {
 	b := scripttest.NewTasks(t, redistest.Start(t))
 	b.Enqueue("k", "1")
@@ -320,7 +321,8 @@ func TestTaskReceiveScriptLooksForPausesOnce(t *testing.T) {
 	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 9}).All, 2)
 	info, err := redis.String(b.Do("INFO", "commandstats"), nil)
 	require.NoError(t, err)
-	require.Equal(t, 1, testkit.CallsIn(t, info, "hlen"))
+	require.Equal(t, 1, testkit.CallsIn(t, info, "exists"))
+	require.Equal(t, 0, testkit.CallsIn(t, info, "hlen"))
 	require.Equal(t, 2, testkit.CallsIn(t, info, "hmget"), "the records, and the attempts")
 	require.Equal(t, 0, testkit.CallsIn(t, info, "hget"))
 }

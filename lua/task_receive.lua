@@ -27,7 +27,8 @@
 -- each delivery id, fence, attempts and record. The attempts are a number, and
 -- ~ and a number of interruptions if there are any. Tasks that have died of an
 -- interruption follow: id, 0, attempts and key. The code is 1, 4 if there is
--- more to do immediately, or 0 for a late copy, which does nothing.
+-- more to do immediately, 5 if the limit leaves no room for a task of the lock,
+-- or 0 for a late copy, which does nothing.
 
 if #ARGV ~= 14 then
   return redis.error_reply('ERR relock: task_receive: bad arguments')
@@ -48,7 +49,13 @@ if #lock > 9999 or not string.find(ARGV[10], '^[012]$') then
 end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-local pauses, stopped = redis.call('HLEN', KEYS[17]), false -- stopped if the queue is paused
+-- rare is above 0 if there may be delayed tasks of keys, suspects, promises or
+-- pauses: without, one command is asked instead of four.
+local rare = redis.call('EXISTS', KEYS[11], KEYS[13], KEYS[15], KEYS[17])
+local pauses, stopped = 0, false -- stopped if the queue is paused
+if rare > 0 then
+  pauses = redis.call('HLEN', KEYS[17])
+end
 if pauses > 0 then
   stopped = redis.call('HGET', KEYS[17], '\0')
 end
@@ -145,7 +152,7 @@ end
 -- many interruptions. It returns how many leases, how many tasks are due now,
 -- and what the answer has of the dead ones.
 local function ended()
-  local ids = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', text(now), 'LIMIT', 0, 32)
+  local ids = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', text(now), 'LIMIT', '0', '32')
   if #ids == 0 then
     return 0, 0, {}
   end
@@ -162,7 +169,7 @@ local function ended()
       else
         local first = next_of(KEYS[7], id)
         if not number then
-          number = draw(KEYS[1], #ids)
+          number = draw(KEYS[1], #ids, now)
         end
         local why = 'interrupted ' .. text(interrupted) .. ' times: its worker was gone'
         bury(number, KEYS[4], KEYS[5], KEYS[9], id, released, why, letters, age)
@@ -188,7 +195,7 @@ end
 -- more. It returns how many tasks are due, and whether there may be more.
 local function given_up()
   local back, left = 0, 32
-  for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[15], '-inf', text(now), 'LIMIT', 0, left)) do
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[15], '-inf', text(now), 'LIMIT', '0', left)) do
     local read, due = give_back(KEYS[14], behind_lock(name), left, KEYS[2], KEYS[13], KEYS[5], now)
     if read < left then
       redis.call('ZREM', KEYS[15], name)
@@ -212,8 +219,10 @@ local function room()
   if limit == 0 then
     return want
   end
-  local free = limit - redis.call('ZCARD', KEYS[3])
-  local mark = promised(KEYS[15], '')
+  local free, mark = limit - redis.call('ZCARD', KEYS[3]), 0
+  if rare > 0 then
+    mark = promised(KEYS[15], '')
+  end
   if lock == '' and mark > now and mark <= now + 2000000 then
     free = free - 1
   end
@@ -223,11 +232,11 @@ end
 -- first_due returns the ids of tasks that are due. One may have been
 -- interrupted: the last one, or the first one if all others are younger.
 local function first_due(free)
-  local ids = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'LIMIT', 0, free)
-  if suspects == '0' or free == 0 then
+  local ids = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'LIMIT', '0', free)
+  if suspects == '0' or free == 0 or rare == 0 then
     return ids
   end
-  local suspect = redis.call('ZRANGEBYSCORE', KEYS[13], '-inf', text(now), 'WITHSCORES', 'LIMIT', 0, 1)
+  local suspect = redis.call('ZRANGEBYSCORE', KEYS[13], '-inf', text(now), 'WITHSCORES', 'LIMIT', '0', '1')
   if suspect[1] and #ids < free then
     ids[#ids + 1] = suspect[1]
   elseif suspect[1] and tonumber(suspect[2]) <= tonumber(redis.call('ZSCORE', KEYS[2], ids[1])) then
@@ -258,7 +267,7 @@ local function park(id, record)
     attempt = '0'
   end
   redis.call('HSET', KEYS[5], id, meta_of(attempt, interrupted, '0', ticket, key, said))
-  redis.call('ZADD', KEYS[14], 0, behind_pause(key) .. ticket .. id)
+  redis.call('ZADD', KEYS[14], '0', behind_pause(key) .. ticket .. id)
   redis.call('ZREM', KEYS[2], id)
   redis.call('ZREM', KEYS[13], id)
 end
@@ -267,7 +276,7 @@ end
 -- due. A receive that wants few looks at few: it would pass over thousands of
 -- paused keys one after the other.
 local function park_more()
-  local due, bytes = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'LIMIT', 0, 64), 0
+  local due, bytes = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'LIMIT', '0', '64'), 0
   for first = 1, #due, 8 do
     if bytes > size then
       return
@@ -286,7 +295,10 @@ end
 -- keys, and whether there may be more.
 local function pick(free)
   local ids, records, places, paused, bytes, full, parked = {}, {}, {}, {}, 0, false, false
-  local more = join(KEYS[11], KEYS[2], KEYS[4], KEYS[6], KEYS[7], now)
+  local more = rare > 0
+  if more then
+    more = join(KEYS[11], KEYS[2], KEYS[4], KEYS[6], KEYS[7], now)
+  end
   local due = first_due(free)
   for first = 1, #due, 8 do -- what is read beyond the size is bounded
     if full or bytes > size then
@@ -325,18 +337,19 @@ local function pick(free)
   return ids, records, places, more
 end
 
--- pick_behind does the same for the first task of the lock. It passes over up
--- to 64 that were removed, or whose key is paused. If the queue is paused, the
--- tasks of the lock are due: nobody need wait for it.
+-- pick_behind does the same for the first task of the lock, with the code of
+-- the answer. It passes over up to 64 that were removed, or whose key is
+-- paused. If the queue is paused, the tasks of the lock are due: nobody need
+-- wait for it.
 local function pick_behind(free)
   local place, bytes = behind_lock(lock), 0
   if stopped then
     promise(KEYS[15], lock, 0, now)
-    return {}, {}, {}, false
+    return {}, {}, {}, 1
   end
   if free == 0 then
     promise(KEYS[15], '', 2000, now)
-    return {}, {}, {}, true
+    return {}, {}, {}, 5
   end
   if limit > 0 then
     redis.call('ZREM', KEYS[15], '') -- it has its room
@@ -345,7 +358,7 @@ local function pick_behind(free)
     local entry = first_behind(KEYS[14], place, 1)[1]
     if not entry then
       redis.call('ZREM', KEYS[15], lock)
-      return {}, {}, {}, false
+      return {}, {}, {}, 1
     end
     local id, _, interrupted = read_behind(KEYS[5], place, entry)
     local record
@@ -355,7 +368,7 @@ local function pick_behind(free)
     if record then
       if pauses == 0 or not paused_of({record})[1] then
         local ticket, key = parts(record)
-        return {id}, {record}, {' ' .. ticket .. ' ' .. key}, false
+        return {id}, {record}, {' ' .. ticket .. ' ' .. key}, 1
       end
       park(id, record)
       bytes = bytes + #record
@@ -365,7 +378,7 @@ local function pick_behind(free)
       break
     end
   end
-  return {}, {}, {}, true
+  return {}, {}, {}, 4
 end
 
 -- take leases the tasks. It adds them to the answer, and returns what is
@@ -376,7 +389,7 @@ local function take(answer, ids, records, places)
     return ARGV[2] .. ' 0 0 '
   end
   local stored = redis.call('HMGET', KEYS[5], unpack(ids))
-  local first = draw(KEYS[1], #ids)
+  local first = draw(KEYS[1], #ids, now)
   local leases, meta, took, ends = {}, {}, {}, text(now + lease * 1000)
   local at = #answer
   for i, id in ipairs(ids) do
@@ -417,7 +430,7 @@ local function next_time(reached)
     sets[5] = KEYS[13]
   end
   for _, set in ipairs(sets) do
-    local first = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]
+    local first = redis.call('ZRANGE', set, '0', '0', 'WITHSCORES')[2]
     if first then
       at = math.min(at, first)
     end
@@ -445,28 +458,31 @@ if last > heard then
 end
 local leases, due, dead = ended()
 back = back + due
+rare = rare + back -- suspects, it may be
 local free = room()
-local ids, records, places, some = {}, {}, {}, false
+local code, ids, records, places, some = 1, {}, {}, {}, false
 if lock ~= '' then
-  ids, records, places, more = pick_behind(free)
+  ids, records, places, code = pick_behind(free)
 elseif want > 0 then
-  due, more = given_up()
-  back = back + due
+  if rare > 0 then
+    due, more = given_up()
+    back = back + due
+  end
   ids, records, places, some = pick(free)
   back = math.max(0, back - #ids) -- these need no other receiver
 end
-local answer = {1, -1, -1}
+if more or some or leases == 32 then
+  code = 4
+end
+local answer = {code, -1, -1}
 redis.call('SET', KEYS[10], take(answer, ids, records, places), 'PX', text(math.max(10 * lease, 60000)))
 for _, value in ipairs(dead) do
   answer[#answer + 1] = value
 end
-if more or some or leases == 32 then
-  answer[1] = 4
-end
 if want > #ids and lock == '' then
   answer[2] = next_time(#ids == free)
 end
-if answer[1] == 1 and (ARGV[10] == '2' and want > #ids or ARGV[10] == '1' and #ids == 0) then
+if code == 1 and (ARGV[10] == '2' and want > #ids or ARGV[10] == '1' and #ids == 0) then
   redis.call('ZADD', KEYS[8], text(now), ARGV[1])
   forget(KEYS[8], now)
 else

@@ -87,8 +87,13 @@ if #heads > 0 then
     nexts[heads[i]] = first
   end
 end
-local waiting = 0 -- tasks that only the limit keeps waiting: each lease that ends leaves room for one
+-- Tasks that only the limit keeps waiting: each lease that ends leaves room for
+-- one. While nobody is idle, nobody need know.
+local waiting = 0
 if ARGV[4] == '1' then
+  waiting = redis.call('EXISTS', KEYS[8])
+end
+if waiting > 0 then
   waiting = due_soon(KEYS[2], KEYS[11], now)
 end
 if moves then
@@ -120,10 +125,13 @@ local function wait_for(id, attempt, interrupted, ticket, key, said, argument)
   local wait, lock = string.match(argument, '^(%d+) (.+)$')
   promise(KEYS[14], lock, tonumber(wait), now)
   redis.call('HSET', KEYS[5], id, meta_of(attempt, interrupted, '0/' .. escaped(lock), ticket, key, said))
-  redis.call('ZADD', KEYS[13], 0, behind_lock(lock) .. ticket .. id)
+  redis.call('ZADD', KEYS[13], '0', behind_lock(lock) .. ticket .. id)
 end
 
-local until_then = text(now + keep * 1000)
+local until_then = ''
+if keep > 0 then
+  until_then = text(now + keep * 1000)
+end
 local done, refused, passed, due, freed, soon, number = {}, {}, {}, {}, {}, 0, nil
 
 -- leave takes a task from its key: the next one is due, or the key is free.
@@ -156,7 +164,7 @@ for i, id in ipairs(ids) do
         wait_for(id, attempt - 1, interrupted, ticket, key, said, argument)
       else
         if not number then
-          number = draw(KEYS[1], #ids)
+          number = draw(KEYS[1], #ids, now)
         end
         local released = meta_of(attempt, interrupted, '0', ticket, key, '')
         bury(number, KEYS[4], KEYS[5], KEYS[9], id, released, argument, letters, age)

@@ -20,7 +20,7 @@ local function wake(idle, count, now)
     return
   end
   local done = 0
-  local youngest = redis.pcall('ZRANGE', idle, 0, 15, 'REV', 'WITHSCORES')
+  local youngest = redis.pcall('ZRANGE', idle, '0', '15', 'REV', 'WITHSCORES')
   for i = 1, #youngest, 2 do
     local receiver = youngest[i]
     if now - youngest[i + 1] > stale or done >= count then

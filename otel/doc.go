@@ -34,6 +34,8 @@
 //	relock.queue.behind                  gauge        queue, by Watch
 //	relock.queue.dead                    gauge        queue, by Watch
 //	relock.queue.idle                    gauge        queue, by Watch
+//	relock.queue.paused                  gauge        queue, by Watch
+//	relock.queue.paused_keys             gauge        queue, by Watch
 //	relock.queue.oldest                  gauge        queue, by Watch
 //	relock.queue.overdue                 sum          queue, by Watch
 //

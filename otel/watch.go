@@ -128,6 +128,7 @@ type gauges struct {
 	losses, renewalErrors      metric.Int64ObservableCounter
 
 	ready, delayed, inFlight, behind, dead, idle metric.Int64ObservableGauge
+	paused, pausedKeys                           metric.Int64ObservableGauge
 	oldest                                       metric.Float64ObservableGauge
 	overdue                                      metric.Int64ObservableUpDownCounter
 }
@@ -143,9 +144,11 @@ func newGauges(m *maker) gauges {
 		ready:         m.number("relock.queue.ready", "{task}", "Tasks that are due, and not in flight."),
 		delayed:       m.number("relock.queue.delayed", "{task}", "Tasks that are due later, with retries."),
 		inFlight:      m.number("relock.queue.in_flight", "{task}", "Tasks that are being processed."),
-		behind:        m.number("relock.queue.behind", "{task}", "Tasks behind an earlier one of their keys."),
+		behind:        m.number("relock.queue.behind", "{task}", "Tasks behind an earlier one or a pause of their keys, or a lock."),
 		dead:          m.number("relock.queue.dead", "{task}", "Dead letters."),
 		idle:          m.number("relock.queue.idle", "{receiver}", "Receivers that wait for a task."),
+		paused:        m.number("relock.queue.paused", "{queue}", "1 if the queue is paused, 0 if it is not."),
+		pausedKeys:    m.number("relock.queue.paused_keys", "{key}", "Keys whose tasks are paused."),
 		oldest:        m.age("relock.queue.oldest", "For how long the oldest ready task has been due."),
 		overdue:       m.sum("relock.queue.overdue", "{task}", "Deliveries of this process whose function does not return."),
 	}
@@ -154,7 +157,7 @@ func newGauges(m *maker) gauges {
 func (g *gauges) all() []metric.Observable {
 	return []metric.Observable{
 		g.held, g.waiting, g.connections, g.oldestHold, g.losses, g.renewalErrors,
-		g.ready, g.delayed, g.inFlight, g.behind, g.dead, g.idle, g.oldest, g.overdue,
+		g.ready, g.delayed, g.inFlight, g.behind, g.dead, g.idle, g.paused, g.pausedKeys, g.oldest, g.overdue,
 	}
 }
 
@@ -204,6 +207,12 @@ func (g *gauges) observeQueue(o metric.Observer, name string, s *queue.Stats) {
 	o.ObserveInt64(g.behind, int64(s.Behind), of)
 	o.ObserveInt64(g.dead, int64(s.Dead), of)
 	o.ObserveInt64(g.idle, int64(s.Idle), of)
+	paused := int64(0)
+	if s.Paused {
+		paused = 1
+	}
+	o.ObserveInt64(g.paused, paused, of)
+	o.ObserveInt64(g.pausedKeys, int64(s.PausedKeys), of)
 	o.ObserveFloat64(g.oldest, s.Oldest.Seconds(), of)
 	o.ObserveInt64(g.overdue, int64(s.Overdue), of)
 }

@@ -111,6 +111,18 @@ func TestGaugesOfQueues(t *testing.T) {
 		require.Zero(t, points["messaging.destination.name=other"], name)
 	}
 	require.Positive(t, l.points("relock.queue.oldest")["messaging.destination.name=mails"])
+	pauses := func() (points []float64) {
+		for _, name := range []string{"paused", "paused_keys"} {
+			both := l.points("relock.queue." + name)
+			points = append(points, both["messaging.destination.name=mails"], both["messaging.destination.name=other"])
+		}
+		return points
+	}
+	require.Equal(t, []float64{0, 0, 0, 0}, pauses())
+	require.NoError(t, errors.Join(mails.Pause(t.Context()), other.PauseKey(t.Context(), "a"), other.PauseKey(t.Context(), "b")))
+	require.Equal(t, []float64{1, 0, 0, 2}, pauses())
+	require.NoError(t, errors.Join(mails.Resume(t.Context()), other.ResumeKey(t.Context(), "a")))
+	require.Equal(t, []float64{0, 0, 0, 1}, pauses())
 	require.NoError(t, got[1].Ack(t.Context()))
 }
 

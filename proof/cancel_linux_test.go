@@ -2,6 +2,7 @@ package proof
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -40,14 +41,11 @@ func newCanceller(t *testing.T, options ...relock.LockOption) *canceller {
 // queued waits until so many wait.
 func (c *canceller) queued(n int64) {
 	c.Helper()
-	for limit := time.Now().Add(patience); ; {
+	testkit.Eventually(c, patience, func() bool {
 		waiting, err := redis.Int64(c.conn.Do("ZCARD", keyInRedis("k")+":q"))
 		require.NoError(c, err)
-		if waiting == n {
-			return
-		}
-		require.True(c, time.Now().Before(limit), "%d wait, not %d", waiting, n)
-	}
+		return waiting == n
+	}, fmt.Sprint(n, " wait"))
 }
 
 // round returns how long after the unlock the remaining waiter got the lock,

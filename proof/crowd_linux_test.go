@@ -2,6 +2,7 @@ package proof
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // crowd is many goroutines that wait for one lock or semaphore, on several
@@ -72,10 +74,16 @@ func (c *crowd) commands() int {
 func (c *crowd) gather(group *sync.WaitGroup) []string {
 	c.Helper()
 	release := c.takeAll()
-	for _, client := range c.clients {
+	for i, client := range c.clients {
 		acquire := c.lockOf(client)
-		for range c.waiters {
-			group.Go(func() { c.take(acquire) })
+		for n := range c.waiters {
+			if c.permits == 0 {
+				group.Go(func() { c.take(acquire, "") })
+				continue
+			}
+			label := fmt.Sprintf("waiter%d-%d", i, n)
+			named := c.lockOf(client, relock.WithLabel(label))
+			group.Go(func() { c.take(named, label) })
 		}
 	}
 	queue := keyInRedis("crowd") + ":q"
@@ -84,20 +92,18 @@ func (c *crowd) gather(group *sync.WaitGroup) []string {
 		all = len(c.clients)               // the others wait in the process
 		time.Sleep(300 * time.Millisecond) // until they do: nothing shows it
 	}
-	for limit := time.Now().Add(patience); c.do("ZCARD", queue) != int64(all); time.Sleep(10 * time.Millisecond) {
-		require.True(c, time.Now().Before(limit), "they do not gather")
-	}
+	testkit.Eventually(c, patience, func() bool { return c.do("ZCARD", queue) == int64(all) }, "they gather")
 	waits, err := redis.Strings(c.do("ZRANGE", queue, 0, -1), nil)
 	require.NoError(c, err)
 	release()
 	return waits
 }
 
-func (c *crowd) lockOf(client *relock.Client) func(context.Context) (relock.Hold, error) {
+func (c *crowd) lockOf(client *relock.Client, opts ...relock.LockOption) func(context.Context) (relock.Hold, error) {
 	if c.permits == 0 {
 		return relock.NewRedisLock("crowd", client, c.options...).Acquire
 	}
-	return relock.NewSemaphore("crowd", c.permits, client, c.options...).Acquire
+	return relock.NewSemaphore("crowd", c.permits, client, slices.Concat(c.options, opts)...).Acquire
 }
 
 // takeAll takes the lock, or all permits.
@@ -120,24 +126,25 @@ func (c *crowd) takeAll() (release func()) {
 func (c *crowd) fair() bool { return len(c.options) > 1 } // WithBlock is one
 
 // take takes the lock once, and notes under which hold.
-func (c *crowd) take(acquire func(context.Context) (relock.Hold, error)) {
+func (c *crowd) take(acquire func(context.Context) (relock.Hold, error), label string) {
 	hold, err := acquire(c.Context())
 	if err != nil {
 		c.Errorf("a waiter got no lock: %v", err)
 		return
 	}
-	c.note(hold)
+	c.note(label)
 	if err := hold.Unlock(c.Context()); err != nil {
 		c.Errorf("unlock: %v", err)
 	}
 }
 
-// note notes the hold: of a plain lock as the server has it.
-func (c *crowd) note(h relock.Hold) {
+// note notes the hold, as the server has it: of a semaphore that with a label.
+func (c *crowd) note(label string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.permits > 0 {
-		c.got = append(c.got, locktest.HoldOf(h))
+		c.own += 3 // a script with two commands
+		c.got = append(c.got, locktest.HoldOf(c, c.conn, keyInRedis("crowd"), label))
 		return
 	}
 	c.own++

@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 const (
@@ -75,9 +76,7 @@ func (c *contest) restart(i int, kill bool) {
 func (c *contest) progress(n int64) {
 	c.Helper()
 	goal := c.shared.read() + n
-	for end := time.Now().Add(patience); c.shared.read() < goal; time.Sleep(time.Millisecond) {
-		require.True(c, time.Now().Before(end), "no progress")
-	}
+	testkit.Eventually(c, patience, func() bool { return c.shared.read() >= goal }, "progress")
 }
 
 // finish ends all processes, judges, and prints the counts.

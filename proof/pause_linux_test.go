@@ -14,6 +14,7 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // pauseBench is a server, a proxy to it for the processes that are stopped, and
@@ -68,9 +69,8 @@ func (b *pauseBench) content(key string) string {
 
 func (b *pauseBench) await(key string, there bool) {
 	b.Helper()
-	for end := time.Now().Add(patience); (b.expiry(key) >= 0) != there; time.Sleep(time.Millisecond) {
-		require.True(b, time.Now().Before(end), "key %s: there is %v", key, !there)
-	}
+	is := func() bool { return (b.expiry(key) >= 0) == there }
+	testkit.Eventually(b, patience, is, fmt.Sprintf("key %s: there is %v", key, there))
 }
 
 // succeed takes the lock of another holder, for good.

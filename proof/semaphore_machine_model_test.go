@@ -53,6 +53,7 @@ type permitResult struct {
 type permitCall struct {
 	client, limit int
 	lease, keep   time.Duration
+	label         string // no other call has it
 }
 
 func (c permitCall) entry() permitEntry {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,11 +30,12 @@ func (m *permitMachine) drawCall() permitCall {
 		limit:  rapid.IntRange(max(1, m.most-1), m.most).Draw(m.T, "limit"),
 		lease:  rapid.SampledFrom(machineLeases).Draw(m.T, "lease"),
 		keep:   rapid.SampledFrom([]time.Duration{0, 0, 70 * time.Second}).Draw(m.T, "minimum hold"),
+		label:  "call" + strconv.Itoa(len(m.trail)),
 	}
 }
 
 func (m *permitMachine) semaphore(c permitCall, opts ...relock.LockOption) *relock.Semaphore {
-	opts = append(opts, relock.WithWatchdog(c.lease), relock.WithPollInterval(machinePoll))
+	opts = append(opts, relock.WithWatchdog(c.lease), relock.WithPollInterval(machinePoll), relock.WithLabel(c.label))
 	if c.keep > 0 {
 		opts = append(opts, relock.WithMinHold(c.keep))
 	}
@@ -43,9 +45,14 @@ func (m *permitMachine) semaphore(c permitCall, opts ...relock.LockOption) *relo
 	return relock.NewSemaphore(m.key(), c.limit, m.clients[c.client], opts...)
 }
 
+// idOf returns the id of the permit that a call got, as the server has it.
+func (m *permitMachine) idOf(c permitCall) string {
+	return locktest.HoldOf(m.t, m.conn, machineKey(permitKey), c.label)
+}
+
 // hold takes down a permit that a call got.
 func (m *permitMachine) hold(h relock.Hold, w *permitWait) {
-	require.Equal(m, w.id, locktest.LeaseOf(h).Protocol().HoldID())
+	require.Equal(m, w.id, m.idOf(w.permitCall))
 	m.holds = append(m.holds, &permitHold{h, w.id, w.client})
 }
 
@@ -72,7 +79,7 @@ func (m *permitMachine) tryStep() {
 	switch {
 	case err == nil:
 		require.True(m, granted, "a permit that is not free")
-		w := &permitWait{permitCall: c, id: locktest.LeaseOf(h).Protocol().HoldID()}
+		w := &permitWait{permitCall: c, id: m.idOf(c)}
 		m.model.entries[w.id] = c.entry()
 		m.hold(h, w)
 	case errors.Is(err, relock.ErrLockAcquiredByOthers):
@@ -113,7 +120,7 @@ func (m *permitMachine) arrived(w *permitWait) {
 		m.model.queue = queue
 		h := w.await(m)
 		require.True(m, granted, "a permit that is not free")
-		w.id = locktest.LeaseOf(h).Protocol().HoldID()
+		w.id = m.idOf(w.permitCall)
 		m.model.entries[w.id] = w.entry()
 		m.hold(h, w)
 		return

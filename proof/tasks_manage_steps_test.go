@@ -136,6 +136,7 @@ func (m *taskMachine) statsStep(r *rapid.T) {
 		}
 	}
 	require.Equal(r, want, s)
+	m.pausedKeys(r, q)
 	dead := []string{}
 	m.call(r, "dead letters", func(ctx context.Context) {
 		for letter, failed := range q.DeadLetters(ctx) {
@@ -175,4 +176,22 @@ func (m *taskMachine) replaceStep(r *rapid.T) {
 	m.deliveries = slices.DeleteFunc(m.deliveries, func(d *taskDelivery) bool { return d.client == n })
 	m.suspects[n] = nil
 	m.become(r, m.model)
+}
+
+// pausedKeys compares the list of paused keys.
+func (m *taskMachine) pausedKeys(r *rapid.T, q *queue.Queue) {
+	keys := map[string]bool{}
+	var err error
+	m.call(r, "paused keys", func(ctx context.Context) {
+		for paused, failed := range q.PausedKeys(ctx) {
+			keys[paused.Key], err = true, errors.Join(err, failed)
+		}
+	})
+	if err != nil {
+		isUnknown(r, err)
+		return
+	}
+	want := maps.Clone(m.model.paused)
+	delete(want, "")
+	require.Equal(r, want, keys)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 const (
@@ -108,9 +109,7 @@ func (b *waitBench) awaitSubscribed(clients int) {
 
 func (b *waitBench) await(ok func() bool, what string) {
 	b.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		require.True(b, time.Now().Before(end), what)
-	}
+	testkit.Eventually(b, patience, ok, what)
 }
 
 func (b *waitBench) number(command string, args ...any) int64 {

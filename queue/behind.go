@@ -20,14 +20,25 @@ func (q *Queue) promised() time.Duration { return min(q.set.lease, mostPromised)
 
 const mostPromised = 30 * time.Second
 
-// takeBehind receives one task that is behind a lock. If there is none, and
-// again is true, there may be one later.
-func (q *Queue) takeBehind(ctx context.Context, lock string) (received, error) {
+// takeBehind receives one task that is behind a lock. One request passes over
+// 64 that were removed or are paused, so it sends several, but lets other
+// callers have the lock after some. If again is true then, there is more to
+// pass over.
+func (q *Queue) takeBehind(ctx context.Context, lock string) (got received, err error) {
 	q.behind.enter(false)
-	got, err := q.behind.receive(ctx, ask{want: 1, then: leaves, lock: lock})
+	for range passesTogether {
+		got, err = q.behind.receive(ctx, ask{want: 1, then: leaves, lock: lock})
+		if err != nil || !got.again || len(got.deliveries) > 0 {
+			break
+		}
+	}
 	q.behind.leave(err != nil)
 	return got, err
 }
+
+// passesTogether is how many requests of a gate follow each other while it has
+// the lock: they take some milliseconds, for a thousand tasks.
+const passesTogether = 16
 
 // promise says for how long somebody waits for these locks, up to 64. With 0,
 // the tasks that are behind them are due.

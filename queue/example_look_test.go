@@ -70,6 +70,20 @@ func ExampleTask_at() {
 	// Output: delayed true 1
 }
 
+// Which customers are paused, and since when?
+func ExampleQueue_PausedKeys() {
+	orders, _, stop := open("orders")
+	defer stop()
+	ctx := context.Background()
+	check(orders.PauseKey(ctx, "customer 7"))
+	for paused, err := range orders.PausedKeys(ctx) {
+		check(err)
+		fmt.Println(paused.Key, time.Since(paused.Since) < time.Minute)
+		check(orders.ResumeKey(ctx, paused.Key))
+	}
+	// Output: customer 7 true
+}
+
 // Which queues have tasks, or are paused?
 func ExampleList() {
 	mails, client, stop := open("mails")

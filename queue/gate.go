@@ -145,7 +145,7 @@ func (g *gates) turn(ctx context.Context, one *gate, hold relock.Hold) (closed b
 	g.mu.Unlock()
 	got, err := p.queue.takeBehind(ctx, one.lock)
 	if len(got.deliveries) == 1 {
-		r := &run{process: p, delivery: got.deliveries[0], start: time.Now(), lock: one.lock, held: hold}
+		r := &run{process: p, delivery: got.deliveries[0], start: time.Now(), slot: p.slots, lock: one.lock, held: hold}
 		r.ended = make(chan struct{})
 		p.begin(r)
 		<-r.ended
@@ -154,7 +154,10 @@ func (g *gates) turn(ctx context.Context, one *gate, hold relock.Hold) (closed b
 	}
 	p.slots <- struct{}{}
 	unlock(hold)
-	if err == nil && !got.again && g.close(one, joins) {
+	switch {
+	case err == nil && got.again:
+		return false
+	case err == nil && !got.noRoom && g.close(one, joins):
 		return true
 	}
 	// No answer, WithMaxInFlight is reached, or a task is on its way behind it.

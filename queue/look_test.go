@@ -220,6 +220,7 @@ func TestFaultsOfLooks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(c *faultCell) {
 				enqueue(c, c.other, "k", "a", "behind")
+				require.NoError(c, c.other.PauseKey(c.Context(), "paused"))
 				c.meets(one)
 				info, err := c.q.Get(c.Context(), "behind")
 				if c.temporary(err); err == nil {
@@ -228,6 +229,11 @@ func TestFaultsOfLooks(t *testing.T) {
 				for info, err := range c.q.Tasks(c.Context(), queue.StateReady) {
 					if c.temporary(err); err == nil {
 						require.Equal(c, "a", info.ID)
+					}
+				}
+				for paused, err := range c.q.PausedKeys(c.Context()) {
+					if c.temporary(err); err == nil {
+						require.Equal(c, "paused", paused.Key)
 					}
 				}
 				c.late()

@@ -3,7 +3,10 @@ package queue
 import (
 	"context"
 	"fmt"
+	"iter"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redis/driver"
@@ -59,5 +62,67 @@ func (q *Queue) pause(ctx context.Context, op string, pause bool, key string) er
 		if code != script.More {
 			return nil
 		}
+	}
+}
+
+// PausedKey is a key whose tasks are paused by [Queue.PauseKey].
+type PausedKey struct {
+	Key   string
+	Since time.Time // by the server's clock
+}
+
+// PausedKeys returns the keys that are paused, each once, in no order, and
+// since when they are. A key that is paused or resumed meanwhile may be missed.
+// After an error it ends. [Stats] has their number, and whether [Queue.Pause]
+// stops the whole queue, which is not among them.
+//
+// It reads about 64 keys at a time, so any number of them blocks no one.
+func (q *Queue) PausedKeys(ctx context.Context) iter.Seq2[PausedKey, error] {
+	return func(yield func(PausedKey, error) bool) {
+		l := pauseListing{yield: yield, seen: map[string]bool{queuePaused: true}}
+		if err := l.run(ctx, q); err != nil {
+			yield(PausedKey{}, q.wrap("paused keys", err))
+		}
+	}
+}
+
+// queuePaused is what is stored of the pause of the whole queue, in the place
+// of a key.
+const queuePaused = "\x00"
+
+// pauseListing is one loop over PausedKeys.
+type pauseListing struct {
+	yield   func(PausedKey, error) bool
+	seen    map[string]bool // a page may have keys of an earlier one again
+	stopped bool            // by the caller
+}
+
+// run yields the paused keys of all pages.
+func (l *pauseListing) run(ctx context.Context, q *Queue) error {
+	for end := [2]string{}; ; {
+		some, last, err := q.idPage(ctx, source{"v", "0"}, end)
+		if err != nil {
+			return err
+		}
+		if len(some)%2 != 0 {
+			return errAnswer
+		}
+		if l.keys(some); l.stopped || last[0] == "" {
+			return nil
+		}
+		end = last
+	}
+}
+
+// keys yields those that did not come before, of keys and times in turn.
+func (l *pauseListing) keys(some []string) {
+	for i := 0; i < len(some) && !l.stopped; i += 2 {
+		key := some[i]
+		if l.seen[key] {
+			continue
+		}
+		l.seen[key] = true
+		since, _ := strconv.ParseInt(some[i+1], 10, 64) // written only by our scripts
+		l.stopped = !l.yield(PausedKey{key, time.UnixMicro(since)}, nil)
 	}
 }

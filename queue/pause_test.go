@@ -2,6 +2,9 @@ package queue_test
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +141,75 @@ func TestPauseBehindALock(t *testing.T) {
 	require.NoError(t, q.ResumeKey(t.Context(), "k"))
 	eventually(t, q, "all are done", isEmpty)
 	require.NoError(t, stop())
+}
+
+// pausedKeys returns the keys that are paused, and since when.
+func pausedKeys(t testing.TB, q *queue.Queue) map[string]time.Time {
+	t.Helper()
+	keys := map[string]time.Time{}
+	for paused, err := range q.PausedKeys(t.Context()) {
+		require.NoError(t, err)
+		require.NotContains(t, keys, paused.Key, "it comes once")
+		keys[paused.Key] = paused.Since
+	}
+	return keys
+}
+
+// All paused keys are listed with their times, however many they are, and a
+// caller may stop. The queue itself is none of them.
+func TestPausedKeys(t *testing.T) {
+	s := redistest.Shared(t)
+	q := newQueue(t, s)
+	require.Empty(t, pausedKeys(t, q))
+	require.NoError(t, q.Pause(t.Context()))
+	require.Empty(t, pausedKeys(t, q))
+	before := time.Now()
+	want := []string{"a/b%\n", "\xff"}
+	for i := range 1000 {
+		want = append(want, fmt.Sprint("key ", i))
+	}
+	for _, key := range want {
+		require.NoError(t, q.PauseKey(t.Context(), key))
+	}
+	got := pausedKeys(t, newQueue(t, s))
+	require.ElementsMatch(t, want, slices.Collect(maps.Keys(got)))
+	requireBetween(t, before, time.Now(), got[want[0]])
+	n := 0
+	for _, err := range q.PausedKeys(t.Context()) {
+		require.NoError(t, err)
+		if n++; n == 70 {
+			break
+		}
+	}
+	require.Equal(t, 70, n)
+	for _, key := range want[1:] {
+		require.NoError(t, q.ResumeKey(t.Context(), key))
+	}
+	require.Equal(t, map[string]time.Time{want[0]: got[want[0]]}, pausedKeys(t, q))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, err := range q.PausedKeys(ctx) {
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	for _, err := range (*queue.Queue)(nil).PausedKeys(t.Context()) {
+		require.ErrorIs(t, err, relock.ErrInvalid)
+	}
+}
+
+// On a Cluster the keys come from the server of their queue.
+func TestPausedKeysOfACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 2, 0)
+	c, err := relock.NewClientCluster(cluster.Addresses(), "")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	for i := range 8 {
+		q, err := queue.New(fmt.Sprint("queue ", i), c)
+		require.NoError(t, err)
+		for j := range i {
+			require.NoError(t, q.PauseKey(t.Context(), fmt.Sprint(j)))
+		}
+		require.Len(t, pausedKeys(t, q), i)
+	}
 }
 
 func TestPauseMistakes(t *testing.T) {

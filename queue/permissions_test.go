@@ -66,6 +66,9 @@ func TestDenied(t *testing.T) {
 	}
 	_, err = q.Get(t.Context(), "a")
 	require.ErrorIs(t, err, relock.ErrDenied)
+	for _, err := range q.PausedKeys(t.Context()) {
+		require.ErrorIs(t, err, relock.ErrDenied)
+	}
 	require.ErrorIs(t, q.Pause(t.Context()), relock.ErrDenied)
 	require.ErrorIs(t, q.ResumeKey(t.Context(), "k"), relock.ErrDenied)
 }
@@ -133,6 +136,9 @@ func TestPermissions(t *testing.T) {
 		_, err2 = plain.Get(ctx, "plain")
 		err1 = errors.Join(err1, err2)
 		for _, err := range plain.Tasks(ctx, queue.StateBehind) {
+			err1 = errors.Join(err1, err)
+		}
+		for _, err := range plain.PausedKeys(ctx) {
 			err1 = errors.Join(err1, err)
 		}
 		for _, err := range q.DeadLetters(ctx) {

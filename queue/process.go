@@ -3,8 +3,8 @@ package queue
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -68,6 +68,7 @@ type process struct {
 	fn    func(context.Context, *Delivery) error
 	set   processSettings
 	slots chan struct{} // has a value for each free worker
+	ahead chan struct{} // has one for each settle beside which a worker may be free already
 	gates gates
 
 	// receiving is the caller's context, and ends with the receives.
@@ -84,14 +85,14 @@ type process struct {
 	waiting int  // workers that wait, or are about to
 	running map[*run]struct{}
 	alarm   alarm
+	scarce  atomic.Int32 // how many receives must find all that they want first, see freeAhead
 }
 
 func newProcess(ctx context.Context, q *Queue, fn func(context.Context, *Delivery) error, s processSettings) *process {
 	p := &process{queue: q, fn: fn, set: s, running: map[*run]struct{}{}}
-	p.slots, p.next = make(chan struct{}, s.workers), make(chan *run, s.workers)
-	for range s.workers {
-		p.slots <- struct{}{}
-	}
+	p.slots, p.ahead = filled(s.workers), filled(q.aheadOf(s.workers))
+	p.next = make(chan *run, s.workers+cap(p.ahead))
+	p.scarce.Store(plenty)
 	p.gates = gates{process: p, open: map[string]*gate{}}
 	p.life, p.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	return p
@@ -126,11 +127,12 @@ func (p *process) fetch(ctx context.Context) error {
 			return err
 		}
 		got, err := p.queue.receiver.receive(ctx, ask{want: want, then: continues})
+		p.noteFound(len(got.deliveries) == want)
 		for range want - len(got.deliveries) {
 			p.slots <- struct{}{}
 		}
 		for _, d := range got.deliveries {
-			p.begin(&run{process: p, delivery: d, start: time.Now()})
+			p.begin(&run{process: p, delivery: d, start: time.Now(), slot: p.slots})
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -172,41 +174,6 @@ func (q *Queue) address(err error) string {
 	return driver.AddressOf(q.engine.Driver, q.renewKeys[0], err)
 }
 
-// free waits for a free worker. It takes all that are free by then, and returns
-// how many.
-func (p *process) free(ctx context.Context) (want int, err error) {
-	select {
-	case <-p.slots:
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	case <-p.queue.engine.Life.Done():
-		return 0, relock.ErrClosed
-	}
-	runtime.Gosched() // others of the same batch are about to be free
-	for want = 1; want < maxReceive; want++ {
-		select {
-		case <-p.slots:
-		default:
-			return want, nil
-		}
-	}
-	return want, nil
-}
-
-// slotWithin waits for a free worker, and reports whether there is one.
-func (p *process) slotWithin(ctx context.Context, limit time.Duration) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-p.slots:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-p.queue.engine.Life.Done():
-	}
-	return false
-}
-
 // closeNext ends the workers that wait.
 func (p *process) closeNext() {
 	p.mu.Lock()
@@ -243,7 +210,7 @@ func (p *process) work(r *run) {
 	waits = 1
 }
 
-// end frees the slot of a run. waiting is how many workers wait after it.
+// end returns the slot of a run. waiting is how many workers wait after it.
 func (p *process) end(r *run, waiting int) {
 	p.mu.Lock()
 	delete(p.running, r)
@@ -252,5 +219,5 @@ func (p *process) end(r *run, waiting int) {
 	if r.ended != nil {
 		close(r.ended)
 	}
-	p.slots <- struct{}{}
+	r.slot <- struct{}{}
 }

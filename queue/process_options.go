@@ -25,7 +25,9 @@ const (
 	defaultGrace   = 30 * time.Second
 )
 
-// WithWorkers sets how many tasks are processed together. The default is 10.
+// WithWorkers sets how many functions run together. The default is 10. A worker
+// whose function has returned nil may begin the next task while the last one is
+// being acknowledged.
 func WithWorkers(n int) ProcessOption { return func(s *processSettings) { s.workers = n } }
 
 // WithTimeout cancels the function's context after d. A function that returns

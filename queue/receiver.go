@@ -166,6 +166,7 @@ func (r *receiver) hear(number uint64) {
 type received struct {
 	deliveries []*Delivery
 	again      bool          // there is more to do immediately
+	noRoom     bool          // WithMaxInFlight leaves none for a task of the lock
 	next       time.Duration // until something is due; negative if that is unknown
 }
 
@@ -202,7 +203,7 @@ func (r *receiver) receive(ctx context.Context, a ask) (received, error) {
 		r.queue.engine.Queue.Heartbeat(r.queue.redis, o.Sent, answer.heard)
 	}
 	// The answer to a second copy has the deliveries only.
-	got := received{again: answer.code == script.More || unknown.Exists(), next: answer.next}
+	got := received{again: answer.code == script.More || unknown.Exists(), noRoom: answer.code == script.Full, next: answer.next}
 	for _, t := range answer.taken {
 		if d := r.queue.deliver(ctx, o.Sent, &t, r.token); d != nil && r.mayRun(d) {
 			got.deliveries = append(got.deliveries, d)

@@ -21,6 +21,7 @@ type run struct {
 	start    time.Time
 	lock     string        // that a gate has acquired for the task; "" for none
 	held     relock.Hold   // of that
+	slot     chan struct{} // to which its value returns at its end
 	ended    chan struct{} // closed at its end; nil if nobody waits for that
 
 	mu        sync.Mutex

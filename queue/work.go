@@ -21,7 +21,13 @@ func (p *process) handle(r *run) {
 	r.cancelWith(cancel)
 	defer r.end()
 	err := errEnded
-	defer func() { p.finish(d, err) }()
+	defer func() {
+		defer r.settledAhead()
+		if err == nil {
+			r.freeAhead()
+		}
+		p.finish(d, err)
+	}()
 	err = p.guarded(d, func() error {
 		if !d.announce() {
 			return nil // it is settled

@@ -3,6 +3,7 @@ package relocktest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -84,6 +85,10 @@ func (q *Queue) settleLocked(t *task, verb string, argument any) {
 		t.attempts--
 		q.againLocked(t, argument)
 	default:
+		t.reason = ""
+		if text, ok := argument.(string); ok { // the pause in milliseconds, and why
+			argument, t.reason, _ = strings.Cut(text, " ")
+		}
 		q.againLocked(t, argument)
 	}
 }
@@ -91,7 +96,7 @@ func (q *Queue) settleLocked(t *task, verb string, argument any) {
 // againLocked makes a task due after a pause, behind what is due by then.
 func (q *Queue) againLocked(t *task, pause any) {
 	var millis int64
-	_, _ = fmt.Sscan(fmt.Sprint(pause), &millis) // a reason may follow
+	_, _ = fmt.Sscan(fmt.Sprint(pause), &millis) // written by package queue
 	t.due, t.place = time.Now().Add(time.Duration(millis)*time.Millisecond), q.nextLocked()
 }
 

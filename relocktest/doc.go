@@ -20,7 +20,8 @@
 // that takes a [relock.Mutex] is tested with [relock.FromLocker].
 //
 // [NewQueue] returns a task queue in memory, with the methods of [queue.Queue]
-// that enqueue, receive and manage. [Queue.RunDue] handles what is due.
+// that enqueue, receive, look, pause and manage. [Queue.RunDue] handles what is
+// due.
 //
 // The Locker takes, waits, nests, expires and loses as that of
 // [relock.NewLocker], and passes the suite of package conform. All calls of one

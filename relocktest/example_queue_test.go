@@ -71,3 +71,44 @@ func ExampleQueue_Lose() {
 	// attempt 1 lost: true
 	// attempt 2 lost: false
 }
+
+// The code under test is an operator's command: it holds the orders of a
+// customer back, and says what an order waits for.
+func ExampleQueue_PauseKey() {
+	ctx := context.Background()
+	orders := relocktest.NewQueue("orders")
+	_, err := orders.Enqueue(ctx, queue.Task{ID: "42", Key: "customer 7"})
+	fmt.Println(err, orders.PauseKey(ctx, "customer 7"))
+	handle := func(context.Context, *queue.Delivery) error { return nil }
+	fmt.Println("attempts:", orders.RunDue(ctx, handle))
+	info, err := orders.Get(ctx, "42")
+	fmt.Println(info.State, "paused:", info.Paused, err)
+	for paused, err := range orders.PausedKeys(ctx) {
+		fmt.Println("paused:", paused.Key, err)
+	}
+	fmt.Println(orders.ResumeKey(ctx, "customer 7"), "attempts:", orders.RunDue(ctx, handle))
+	// Output:
+	// <nil> <nil>
+	// attempts: 0
+	// behind paused: true <nil>
+	// paused: customer 7 <nil>
+	// <nil> attempts: 1
+}
+
+// A bad deploy has failed what it was given: it is given once more.
+func ExampleQueue_RequeueDied() {
+	ctx := context.Background()
+	mails := relocktest.NewQueue("mails", queue.WithMaxAttempts(1))
+	began := time.Now()
+	fmt.Println(order(ctx, mails, "41"), order(ctx, mails, "42"))
+	mails.RunDue(ctx, func(context.Context, *queue.Delivery) error { return errors.New("a bad deploy") })
+	for info, err := range mails.Tasks(ctx, queue.StateDead) {
+		fmt.Println(info.ID, info.LastError, err)
+	}
+	fmt.Println(mails.RequeueDied(ctx, began, time.Time{}))
+	// Output:
+	// <nil> <nil>
+	// mail/41 a bad deploy <nil>
+	// mail/42 a bad deploy <nil>
+	// 2 <nil>
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/queue"
 )
@@ -29,30 +30,23 @@ func (q *Queue) Remove(ctx context.Context, id string) error {
 	return q.inside.Wrap("remove", err)
 }
 
-// Stats counts the tasks of the queue. Idle is 0.
+// Stats counts the tasks of the queue. Idle and Overdue are 0.
 func (q *Queue) Stats(ctx context.Context) (s queue.Stats, err error) {
 	if err = q.ready(ctx); err != nil {
 		return s, q.inside.Wrap("stats", err)
 	}
-	dead := q.dead()
+	counts := map[queue.State]int{}
+	for _, t := range q.infos() {
+		counts[t.State]++
+		if t.State == queue.StateReady {
+			s.Oldest = max(s.Oldest, time.Since(t.Due))
+		}
+	}
+	s.Ready, s.Delayed, s.InFlight = counts[queue.StateReady], counts[queue.StateDelayed], counts[queue.StateInFlight]
+	s.Behind, s.Dead = counts[queue.StateBehind], counts[queue.StateDead]
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s.Dead = len(dead)
-	live := map[string]bool{} // keys with an earlier task
-	for _, t := range q.inLineLocked() {
-		switch {
-		case t.running != nil:
-			s.InFlight++
-		case t.Key != "" && t.line > 0 && live[t.Key]:
-			s.Behind++
-		case t.due.After(time.Now()):
-			s.Delayed++
-		default:
-			s.Ready++
-			s.Oldest = max(s.Oldest, time.Since(t.due))
-		}
-		live[t.Key] = live[t.Key] || t.line > 0
-	}
+	s.Paused, s.PausedKeys = q.paused, len(q.pausedKeys)
 	return s, nil
 }
 
@@ -110,9 +104,35 @@ func (q *Queue) dead() (all []queue.DeadTask) {
 // Requeue queues dead letters once more, as new tasks that are due immediately.
 // It returns how many there were.
 func (q *Queue) Requeue(ctx context.Context, ids ...string) (queued int, err error) {
-	if err = q.ready(ctx); err != nil {
+	if err = q.ready(ctx); err == nil && slices.Contains(ids, "") {
+		err = fmt.Errorf("%w: ids[%d]: is empty", relock.ErrInvalid, slices.Index(ids, ""))
+	}
+	if err != nil {
 		return 0, q.inside.Wrap("requeue", err)
 	}
+	return q.revive(ids), nil
+}
+
+// RequeueDied queues the dead letters once more that died at from or later, and
+// before until. A zero time is no bound. It returns how many there were.
+func (q *Queue) RequeueDied(ctx context.Context, from, until time.Time) (queued int, err error) {
+	if err = q.ready(ctx); err == nil && !until.IsZero() && until.Before(from) {
+		err = fmt.Errorf("%w: until: %v is before from, %v", relock.ErrInvalid, until, from)
+	}
+	if err != nil {
+		return 0, q.inside.Wrap("requeue", err)
+	}
+	var ids []string
+	for _, t := range q.dead() {
+		if !t.DiedAt.Before(from) && (until.IsZero() || t.DiedAt.Before(until)) {
+			ids = append(ids, t.ID)
+		}
+	}
+	return q.revive(ids), nil
+}
+
+// revive queues those of these tasks that are dead letters.
+func (q *Queue) revive(ids []string) (queued int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, id := range ids {
@@ -124,5 +144,5 @@ func (q *Queue) Requeue(ctx context.Context, ids ...string) (queued int, err err
 		q.tasks[id] = &task{Task: t.Task, enqueued: now.Add(-t.Delay), due: now, place: place, line: place}
 		queued++
 	}
-	return queued, nil
+	return queued
 }

@@ -44,6 +44,9 @@ type Queue struct {
 	tasks map[string]*task
 	count int64 // the last number that was drawn
 	fence int64
+
+	paused     bool
+	pausedKeys map[string]time.Time // since when
 }
 
 // task is one task, from Enqueue to the end of its window.
@@ -53,10 +56,13 @@ type task struct {
 	place         int64 // in the order of what is due
 	line          int64 // in the order of its key; 0 before it has joined
 	attempts      int
-	running       *attempt  // nil unless it is in flight
+	running       *attempt // nil unless it is in flight
+	fence         int64    // of its last delivery
+	received      time.Time
 	done          time.Time // zero until it was acknowledged
 	died          time.Time // zero unless it is a dead letter
-	reason        string
+	reason        string    // of the last failure, or of its death
+	aside         bool      // behind the pause of its key
 }
 
 func (t *task) isLive() bool { return t.done.IsZero() && t.died.IsZero() }
@@ -66,7 +72,7 @@ func (t *task) isLive() bool { return t.done.IsZero() && t.died.IsZero() }
 // renewed without fail until [Queue.Lose].
 func NewQueue(name string, opts ...queue.Option) *Queue {
 	made, err := taskdouble.New(name, opts)
-	q := &Queue{mistakes: err, tasks: map[string]*task{}}
+	q := &Queue{mistakes: err, tasks: map[string]*task{}, pausedKeys: map[string]time.Time{}}
 	q.inside = made.(inside) //nolint:forcetypeassert // package queue provides it
 	q.settings = q.inside.Settings()
 	return q
@@ -194,52 +200,10 @@ func (q *Queue) receive(ctx context.Context) *queue.Delivery {
 	t.attempts++
 	q.fence++
 	a := &attempt{queue: q, task: t}
-	t.running = a
+	t.running, t.fence, t.received = a, q.fence, time.Now()
 	one, count, fence, enqueued := t.Task, t.attempts, q.fence, t.enqueued
 	q.mu.Unlock()
 	d, chosen := q.inside.Deliver(ctx, one, count, fence, enqueued, a) // without mu, as it calls the observer
 	a.chosen = chosen
 	return d
-}
-
-// firstLocked returns the first task that is due, and that no earlier task of
-// its key blocks. It returns nil if there is none.
-func (q *Queue) firstLocked() *task {
-	heads, flying := map[string]*task{}, 0
-	all := q.dueLocked()
-	for _, t := range q.tasks {
-		if head := heads[t.Key]; t.isLive() && t.line > 0 && (head == nil || t.line < head.line) {
-			heads[t.Key] = t
-		}
-		if t.running != nil {
-			flying++
-		}
-	}
-	if q.settings.Limit > 0 && flying >= q.settings.Limit {
-		return nil
-	}
-	for _, t := range all {
-		if t.running == nil && (t.Key == "" || heads[t.Key] == t) {
-			return t
-		}
-	}
-	return nil
-}
-
-// dueLocked returns the live tasks that are due, in their order. Those that
-// were delayed join their keys.
-func (q *Queue) dueLocked() (all []*task) {
-	now := time.Now()
-	for _, t := range q.tasks {
-		if t.isLive() && !t.due.After(now) {
-			all = append(all, t)
-		}
-	}
-	slices.SortFunc(all, func(a, b *task) int { return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.place, b.place)) })
-	for _, t := range all {
-		if t.line == 0 {
-			t.line = q.nextLocked()
-		}
-	}
-	return all
 }

@@ -24,6 +24,14 @@ type tasks interface {
 	Stats(ctx context.Context) (queue.Stats, error)
 	DeadLetters(ctx context.Context) iter.Seq2[queue.DeadTask, error]
 	Requeue(ctx context.Context, ids ...string) (int, error)
+	RequeueDied(ctx context.Context, from, until time.Time) (int, error)
+	Get(ctx context.Context, id string) (queue.TaskInfo, error)
+	Tasks(ctx context.Context, state queue.State) iter.Seq2[queue.TaskInfo, error]
+	Pause(ctx context.Context) error
+	Resume(ctx context.Context) error
+	PauseKey(ctx context.Context, key string) error
+	ResumeKey(ctx context.Context, key string) error
+	PausedKeys(ctx context.Context) iter.Seq2[queue.PausedKey, error]
 }
 
 // either is one of the queues under test. runDue handles what is due.

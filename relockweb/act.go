@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
+	"strings"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/queue"
 )
 
 // maxReason is the most that ForceUnlock takes.
@@ -31,13 +32,12 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the form cannot be read", http.StatusBadRequest)
 		return
 	}
-	lock, queue := r.PostForm.Get("lock"), r.PostForm.Get("queue")
-	asked := Action{Verb: r.PostForm.Get("verb"), IDs: r.PostForm["id"], Reason: r.PostForm.Get("reason")}
-	err := h.change(r, asked, lock, queue)
+	asked := toQuery(r.PostForm)
+	err := h.change(r, asked)
 	h.forget()
 	if err == nil {
 		// A path of ours would be wrong behind a prefix.
-		w.Header().Set("Location", "?"+url.Values{"lock": {lock}, "queue": {queue}}.Encode())
+		w.Header().Set("Location", asked.after(r.PostForm.Get("verb")).link())
 		w.WriteHeader(http.StatusSeeOther)
 		return
 	}
@@ -45,22 +45,26 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 	if why := (*refusal)(nil); errors.As(err, &why) {
 		code = why.code
 	}
-	v := h.look(r.Context(), lock, queue)
+	v := h.look(r.Context(), asked)
 	v.Notice = err.Error()
 	h.show(w, code, v)
 }
 
 // change makes the change that a form asks for.
-func (h *handler) change(r *http.Request, a Action, lock, queue string) error {
+func (h *handler) change(r *http.Request, asked query) error {
 	ctx, cancel := context.WithTimeout(r.Context(), readLimit)
 	defer cancel()
+	a := Action{Verb: r.PostForm.Get("verb")}
 	switch {
-	case a.Verb == "release" && lock != "":
-		a.Key, a.IDs = lock, nil
+	case a.Verb == "release" && asked.lock != "":
+		a.Key, a.Reason = asked.lock, r.PostForm.Get("reason")
 		return h.release(ctx, r, a)
-	case (a.Verb == "requeue" || a.Verb == "remove") && queue != "":
-		a.Key, a.Reason = queue, ""
+	case (a.Verb == "requeue" || a.Verb == "remove") && asked.queue != "":
+		a.Key, a.IDs = asked.queue, r.PostForm["id"]
 		return h.settle(ctx, r, a)
+	case pauses[a.Verb] != nil && asked.queue != "":
+		a.Key, a.TaskKey = asked.queue, r.PostForm.Get("key")
+		return h.pause(ctx, r, a)
 	}
 	return refuse(http.StatusBadRequest, "the form asks for nothing that the page can do")
 }
@@ -95,14 +99,14 @@ func (h *handler) release(ctx context.Context, r *http.Request, a Action) error 
 	return err
 }
 
-// settle requeues or removes the dead letters that were ticked.
+// settle requeues dead letters, or removes tasks, those that were ticked.
 func (h *handler) settle(ctx context.Context, r *http.Request, a Action) error {
 	q, err := h.named(a.Key)
 	switch {
 	case err != nil:
 		return refuse(http.StatusBadRequest, "%w", err)
-	case len(a.IDs) == 0 || len(a.IDs) > maxLetters:
-		return refuse(http.StatusBadRequest, "1 to %d dead letters are needed", maxLetters)
+	case len(a.IDs) == 0 || len(a.IDs) > pageSize:
+		return refuse(http.StatusBadRequest, "1 to %d tasks are needed", pageSize)
 	}
 	if err := h.allow(r, a); err != nil {
 		return err
@@ -114,10 +118,42 @@ func (h *handler) settle(ctx context.Context, r *http.Request, a Action) error {
 		}
 		return err
 	}
-	for _, id := range a.IDs {
-		if err := q.Remove(ctx, id); err != nil {
+	for n, id := range a.IDs {
+		err := q.Remove(ctx, id)
+		if errors.Is(err, queue.ErrNotFound) || errors.Is(err, queue.ErrInFlight) {
+			err = refuse(http.StatusConflict, "%d of %d were removed: %w", n, len(a.IDs), err)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pauses are the verbs that pause and resume. Those of a whole queue need no
+// key, so that a form without one never stops more than was asked.
+var pauses = map[string]func(ctx context.Context, q *queue.Queue, key string) error{
+	"pause":      func(ctx context.Context, q *queue.Queue, _ string) error { return q.Pause(ctx) },
+	"resume":     func(ctx context.Context, q *queue.Queue, _ string) error { return q.Resume(ctx) },
+	"pause key":  func(ctx context.Context, q *queue.Queue, key string) error { return q.PauseKey(ctx, key) },
+	"resume key": func(ctx context.Context, q *queue.Queue, key string) error { return q.ResumeKey(ctx, key) },
+}
+
+// pause pauses or resumes a queue, or a key of it.
+func (h *handler) pause(ctx context.Context, r *http.Request, a Action) error {
+	q, err := h.named(a.Key)
+	ofKey := strings.HasSuffix(a.Verb, " key")
+	switch {
+	case err != nil:
+		return refuse(http.StatusBadRequest, "%w", err)
+	case ofKey == (a.TaskKey == ""):
+		return refuse(http.StatusBadRequest, "%s: the key of tasks is %.40q", a.Verb, a.TaskKey)
+	}
+	if err := h.allow(r, a); err != nil {
+		return err
+	}
+	if err = pauses[a.Verb](ctx, q, a.TaskKey); errors.Is(err, relock.ErrInvalid) {
+		return refuse(http.StatusBadRequest, "%w", err)
+	}
+	return err
 }

@@ -46,7 +46,7 @@ func TestRelease(t *testing.T) {
 	form.Set("reason", "it hangs")
 	answer = l.post(form, "same-origin")
 	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
-	require.Equal(t, "?lock=key&queue=", answer.Header.Get("Location"))
+	require.Equal(t, "?lock=key", answer.Header.Get("Location"))
 	require.Equal(t, []relockweb.Action{{Verb: "release", Key: "key", Reason: "it hangs"}}, l.actions)
 	err := h.Unlock(t.Context())
 	require.ErrorIs(t, err, relock.ErrForced)
@@ -76,7 +76,7 @@ func TestOddForms(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, true)
 	for _, form := range []url.Values{
-		{}, {"verb": {"release"}}, {"verb": {"flush"}, "lock": {"key"}}, {"verb": {"requeue"}, "queue": {"none"}, "id": {"x"}}, {"verb": {"remove"}, "lock": {"key"}},
+		{}, {"verb": {"release"}}, {"verb": {"flush"}, "lock": {"key"}}, {"verb": {"remove"}, "lock": {"key"}},
 	} {
 		require.Equal(t, http.StatusBadRequest, l.post(form, "same-origin").StatusCode, form)
 	}

@@ -28,6 +28,37 @@ func byWait(a, b relock.Info) int {
 	return cmp.Or(cmp.Compare(display.LongestWait(b), display.LongestWait(a)), cmp.Compare(a.Key, b.Key))
 }
 
+// summary says what there is of locks and queues, in one line. It counts what
+// was read.
+func summary(v view) string {
+	held, waiters, awaited, longest, late := 0, 0, 0, time.Duration(0), 0
+	for _, i := range v.Locks {
+		longest = max(longest, display.LongestWait(i))
+		if i.State == relock.StateHeld {
+			held++
+		}
+		if waiters += i.Waiting; i.Waiting > 0 {
+			awaited++
+		}
+	}
+	for _, q := range v.Queues {
+		if isLate(q.Stats.Oldest) {
+			late++
+		}
+	}
+	text := fmt.Sprintf("%d locks held", held)
+	if waiters > 0 {
+		text += fmt.Sprintf("; %d waiters for %d locks, the longest for %s", waiters, awaited, brief(longest))
+	}
+	if late > 0 {
+		text += fmt.Sprintf("; %d queues late", late)
+	}
+	return text
+}
+
+// isLate reports whether a wait is to be seen at a glance.
+func isLate(d time.Duration) bool { return d > time.Minute }
+
 // nameOf names a holder by what it wrote.
 func nameOf(h relock.Holder) string {
 	switch {
@@ -52,10 +83,10 @@ func brief(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// ago returns the age of a time by the holder's clock, which may be ahead.
-func ago(t time.Time) string {
+// ageAt returns the age of a time by the holder's clock, which may be ahead.
+func ageAt(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return brief(max(0, time.Since(t)))
+	return brief(max(0, now.Sub(t)))
 }

@@ -3,6 +3,7 @@ package relockweb
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -27,7 +28,9 @@ type handler struct {
 	payload func(queue.Task) string
 
 	mu    sync.Mutex // protects cells
-	cells map[string]*cell
+	cells map[query]*cell
+	found found
+	scan  chan struct{} // has room for one list of locks: filters are many
 
 	checks struct { // of the server
 		sync.Mutex
@@ -47,7 +50,7 @@ type cell struct {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:
-		h.show(w, http.StatusOK, h.look(r.Context(), r.URL.Query().Get("lock"), r.URL.Query().Get("queue")))
+		h.get(w, r)
 	case r.Method == http.MethodPost && h.audit != nil:
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		h.act(w, r)
@@ -57,23 +60,37 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// get serves a view.
+func (h *handler) get(w http.ResponseWriter, r *http.Request) {
+	values := r.URL.Query()
+	asked := toQuery(values)
+	switch format := values.Get("format"); format {
+	case "":
+		h.show(w, http.StatusOK, h.look(r.Context(), asked))
+	case "json":
+		writeJSON(w, asked, h.look(r.Context(), asked))
+	default:
+		http.Error(w, fmt.Sprintf("format: %.20q is not json", format), http.StatusBadRequest)
+	}
+}
+
 // look returns a view that is not older than freshFor. The reading goes on if
 // the viewer leaves, since others may wait for it.
-func (h *handler) look(ctx context.Context, lock, queue string) view {
-	c := h.cell(lock + "\x00" + queue)
+func (h *handler) look(ctx context.Context, asked query) view {
+	c := h.cell(asked)
 	c.Lock()
 	defer c.Unlock()
 	if time.Since(c.view.At) >= freshFor {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
 		defer cancel()
-		c.view = h.read(ctx, lock, queue)
+		c.view = h.read(ctx, asked)
 		c.view.At = time.Now()
 	}
 	return c.view
 }
 
 // cell returns the cell of a view. It drops old ones.
-func (h *handler) cell(name string) *cell {
+func (h *handler) cell(name query) *cell {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.cells[name] == nil {
@@ -102,7 +119,7 @@ func (h *handler) drop() {
 func (h *handler) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.cells = map[string]*cell{}
+	h.cells = map[query]*cell{}
 }
 
 // show writes a view.
@@ -114,11 +131,16 @@ func (h *handler) show(w http.ResponseWriter, code int, v view) {
 		return
 	}
 	head := w.Header()
+	guard(head)
 	head.Set("Content-Type", "text/html; charset=utf-8")
 	head.Set("Content-Security-Policy", policy)
+	w.WriteHeader(code)
+	_, _ = body.WriteTo(w) // the viewer has left
+}
+
+// guard sets the headers of all answers.
+func guard(head http.Header) {
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Referrer-Policy", "same-origin")
 	head.Set("Cache-Control", "no-store")
-	w.WriteHeader(code)
-	_, _ = body.WriteTo(w) // the viewer has left
 }

@@ -1,10 +1,12 @@
 package relockweb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -16,7 +18,6 @@ const (
 	listLimit   = 2 * time.Second
 	maxLocks    = 1000
 	maxQueues   = 50
-	maxLetters  = 100
 	checksEvery = time.Minute
 )
 
@@ -28,6 +29,7 @@ type view struct {
 	Notice   string // of a change that was refused
 
 	// Of the overview.
+	Match   string // which locks
 	Trip    time.Duration
 	Checks  []doctor.Finding // that are not ok
 	Stats   relock.Stats
@@ -36,36 +38,29 @@ type view struct {
 	Circles []string
 	Queues  []queueRow
 
-	Lock  *relock.Info // of one lock
-	Queue *queueRow    // of one queue
-	Dead  []letter
-	More  bool // there are more letters
-}
+	Lock *relock.Info // of one lock
 
-// queueRow is a queue.
-type queueRow struct {
-	Name  string
-	Stats queue.Stats
-	Err   string
-}
-
-// letter is a dead letter.
-type letter struct {
-	queue.DeadTask
-	Shown string // of the payload
+	// Of a queue.
+	Queue  *queueRow
+	State  queue.State // of the tasks that are listed
+	Page   int
+	More   bool // there is another page
+	Tasks  []taskRow
+	Paused []queue.PausedKey
+	Task   *taskRow // of one task; no list then
 }
 
 func (v *view) problem(err error) { v.Problems = append(v.Problems, err.Error()) }
 
 // read reads one view.
-func (h *handler) read(ctx context.Context, lock, queue string) (v view) {
+func (h *handler) read(ctx context.Context, asked query) (v view) {
 	switch {
-	case lock != "":
-		h.readLock(ctx, &v, lock)
-	case queue != "":
-		h.readQueue(ctx, &v, queue)
+	case asked.lock != "":
+		h.readLock(ctx, &v, asked.lock)
+	case asked.queue != "":
+		h.readQueue(ctx, &v, asked)
 	default:
-		h.readAll(ctx, &v)
+		h.readAll(ctx, &v, asked.match)
 	}
 	return v
 }
@@ -81,26 +76,37 @@ func (h *handler) readLock(ctx context.Context, v *view, key string) {
 
 // readAll reads the overview. After a server that does not answer it asks no
 // more.
-func (h *handler) readAll(ctx context.Context, v *view) {
-	v.Stats = h.client.Stats()
+func (h *handler) readAll(ctx context.Context, v *view, match string) {
+	v.Match, v.Stats = match, h.client.Stats()
 	start := time.Now()
 	if err := h.client.Ping(ctx); err != nil {
 		v.problem(err)
 		return
 	}
 	v.Trip = time.Since(start)
-	h.readLocks(ctx, v)
-	for _, q := range h.queues[:min(len(h.queues), maxQueues)] {
+	var names known
+	var group sync.WaitGroup
+	group.Go(func() { names = h.find(ctx) })
+	h.readLocks(ctx, v, cmp.Or(match, "*"))
+	group.Wait()
+	v.Notes = append(v.Notes, names.notes...)
+	for _, q := range names.queues[:min(len(names.queues), maxQueues)] {
 		v.Queues = append(v.Queues, statsOf(ctx, q))
 	}
 	h.check(ctx, v)
 }
 
-// readLocks lists the locks, those with the longest wait first.
-func (h *handler) readLocks(ctx context.Context, v *view) {
+// readLocks lists the locks, those with the longest wait first. Viewers with
+// other filters wait for each other.
+func (h *handler) readLocks(ctx context.Context, v *view, match string) {
 	part, cancel := context.WithTimeout(ctx, listLimit)
 	defer cancel()
-	for info, err := range h.client.List(part, "*") {
+	select {
+	case h.scan <- struct{}{}:
+		defer func() { <-h.scan }()
+	case <-part.Done(): // List returns why
+	}
+	for info, err := range h.client.List(part, match) {
 		if !v.add(part, info, err) {
 			break
 		}
@@ -128,15 +134,6 @@ func (v *view) add(ctx context.Context, info relock.Info, err error) bool {
 	return true
 }
 
-func statsOf(ctx context.Context, q *queue.Queue) queueRow {
-	row := queueRow{Name: q.Name()}
-	var err error
-	if row.Stats, err = q.Stats(ctx); err != nil {
-		row.Err = err.Error()
-	}
-	return row
-}
-
 // check reads the settings of the server, once a minute.
 func (h *handler) check(ctx context.Context, v *view) {
 	h.checks.Lock()
@@ -149,42 +146,4 @@ func (h *handler) check(ctx context.Context, v *view) {
 			v.Checks = append(v.Checks, f)
 		}
 	}
-}
-
-// named returns a queue of the page.
-func (h *handler) named(name string) (*queue.Queue, error) {
-	for _, q := range h.queues {
-		if q.Name() == name {
-			return q, nil
-		}
-	}
-	return nil, fmt.Errorf("the page has no queue %.64q", name)
-}
-
-func (h *handler) readQueue(ctx context.Context, v *view, name string) {
-	q, err := h.named(name)
-	if err != nil {
-		v.problem(err)
-		return
-	}
-	row := statsOf(ctx, q)
-	v.Queue = &row
-	for task, err := range q.DeadLetters(ctx) {
-		if err != nil {
-			v.problem(err)
-			return
-		}
-		if v.More = len(v.Dead) == maxLetters; v.More {
-			return
-		}
-		v.Dead = append(v.Dead, letter{task, h.shown(task.Task)})
-	}
-}
-
-// shown returns what of a payload may be seen.
-func (h *handler) shown(t queue.Task) string {
-	if h.payload == nil {
-		return fmt.Sprintf("%d bytes", len(t.Payload))
-	}
-	return h.payload(t)
 }

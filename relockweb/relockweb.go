@@ -1,9 +1,19 @@
 // Package relockweb has a web page for people on call: which locks are waited
-// for, by which clients, which process holds them, and what is wrong with the
-// queues. With [WithActions] it can also end a hold, and handle dead letters.
+// for, by which clients, which process holds them, what is wrong with the
+// queues, and what a task waits for. With [WithActions] it can also end a hold,
+// handle dead letters, and pause a queue or a key.
 //
 // The page has one path. Its views are queries, so there is no prefix to
-// configure, and each view is a link to send to a colleague.
+// configure, and each view is a link to send to a colleague:
+//
+//	?                                  locks and queues
+//	?match=orders/*                    locks whose names match, as in SCAN
+//	?lock=orders/42                    a lock
+//	?queue=mails                       a queue, what is paused, and its dead letters
+//	?queue=mails&state=behind&page=2   its tasks that are in-flight, ready, behind or delayed
+//	?queue=mails&task=42               a task
+//
+// With format=json a view is an object, for other programs.
 package relockweb
 
 import (
@@ -19,10 +29,13 @@ type Option func(*handler)
 
 // Action is a change that somebody asks for.
 type Action struct {
-	Verb   string   // "release", "requeue" or "remove"
-	Key    string   // of the lock, or the name of the queue
-	IDs    []string // of dead letters
-	Reason string   // of a release
+	// Verb is "release" of a lock; "requeue", "remove", "pause" or "resume" of
+	// a queue; or "pause key" or "resume key" of the tasks with TaskKey.
+	Verb    string
+	Key     string   // of the lock, or the name of the queue
+	TaskKey string   // of a pause of a key
+	IDs     []string // of tasks that are requeued or removed
+	Reason  string   // of a release
 }
 
 // Handler returns a page that shows the locks and queues of client. It asks for
@@ -41,7 +54,7 @@ func Handler(client *relock.Client, opts ...Option) http.Handler {
 	if client == nil {
 		panic("relockweb: client is nil")
 	}
-	h := &handler{client: client, cells: map[string]*cell{}}
+	h := &handler{client: client, cells: map[query]*cell{}, scan: make(chan struct{}, 1)}
 	for _, o := range opts {
 		if o == nil {
 			panic("relockweb: option is nil")
@@ -51,9 +64,10 @@ func Handler(client *relock.Client, opts ...Option) http.Handler {
 	return http.NewCrossOriginProtection().Handler(h)
 }
 
-// WithActions shows the buttons: to end a hold, and to requeue and remove dead
-// letters. Each change is passed to audit before it is made. If audit returns
-// an error, the change is refused, and the page has the text of that error.
+// WithActions shows the buttons: to end a hold, to requeue dead letters, to
+// remove tasks, and to pause and resume. Each change is passed to audit before
+// it is made. If audit returns an error, the change is refused, and the page
+// has the text of that error.
 //
 // A change that was asked for on an old view is refused, if the lock has
 // another holder by then. Requests from other origins are refused as
@@ -65,8 +79,10 @@ func WithActions(audit func(r *http.Request, a Action) error) Option {
 	return func(h *handler) { h.audit = audit }
 }
 
-// WithQueues shows these queues. Without it the page has none. Deliveries that
-// are overdue are shown if they run in these values: see [queue.Stats].
+// WithQueues shows these queues, and no others. Without it the page finds the
+// queues that the server has by their names, once a minute and up to 50.
+// Deliveries that are overdue are shown if they run in these values: see
+// [queue.Stats].
 func WithQueues(queues ...*queue.Queue) Option {
 	for _, q := range queues {
 		if q == nil {
@@ -76,8 +92,8 @@ func WithQueues(queues ...*queue.Queue) Option {
 	return func(h *handler) { h.queues = append(h.queues, queues...) }
 }
 
-// WithPayload sets how the payload of a dead letter is shown. By default only
-// its size is, because it may contain personal data.
+// WithPayload sets how the payload of a task is shown. By default only its size
+// is, because it may contain personal data.
 func WithPayload(show func(queue.Task) string) Option {
 	if show == nil {
 		panic("relockweb: show is nil")

@@ -5,7 +5,8 @@
 //	relock ls [flags] [PATTERN]
 //	relock inspect [flags] KEY
 //	relock release --force --reason TEXT [flags] KEY
-//	relock queue stats|dead|requeue|remove [flags] NAME [ID...]
+//	relock queue ls|stats|tasks|dead|paused [flags] [NAME] [ID...]
+//	relock queue requeue|remove|pause|resume [flags] NAME [ID...|KEY]
 //	relock doctor [flags]
 //
 // relock run acquires the lock, runs the command, and releases the lock. The

@@ -152,7 +152,7 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	require.Equal(t, 3, rows)
-	require.Len(t, d.Panels, 13+rows)
+	require.Len(t, d.Panels, 14+rows)
 	for name := range found {
 		kind := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
 		isShown := shown[name] || kind != name && (shown[kind+"_bucket"] || shown[kind+"_count"])
@@ -171,7 +171,7 @@ func TestRules(t *testing.T) {
 	require.NoError(t, err)
 	found := scraped(t)
 	require.Len(t, all.Groups, 1)
-	require.Len(t, all.Groups[0].Rules, 8)
+	require.Len(t, all.Groups[0].Rules, 9)
 	for _, rule := range all.Groups[0].Rules {
 		_, err := metricsOf(rule.Expr, found)
 		require.NoError(t, err, rule.Alert)

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // TakeKeeping is Take for a call that was handed so many keys in vain that it
@@ -18,10 +17,19 @@ func (l *Multi) TakeKeeping(ctx context.Context) (*lease.Hold, error) {
 	return w.acquire(a.try)
 }
 
-// ActAs changes the owner of a call that waits for a reentrant lock.
-func ActAs(c *waitqueue.Call, o *lease.Owner, id string) {
-	a := c.Attempt.(*reentrantAttempt)
-	a.owner, a.protocol.owner = o, id
+// TakeAs is Take for a call that waits locally. It calls begun with a function
+// that changes the owner of the call while it waits.
+func (l Reentrant) TakeAs(
+	ctx context.Context, begun func(actAs func(o *lease.Owner, id string)),
+) (h *lease.Hold, err error) {
+	h, _, err = l.attempt(ctx, true, func(w *wait, o *lease.Owner, id string) (*lease.Hold, error) {
+		a := &reentrantAttempt{Target: l.Target, wait: w, owner: o}
+		a.protocol = reentrantProtocol{redisKey: l.RedisKey(), owner: id}
+		w.Attempt = a
+		begun(func(o *lease.Owner, id string) { a.owner, a.protocol.owner = o, id })
+		return a.waitLocally()
+	})
+	return h, err
 }
 
 // InTheWay returns the hold in ctx that a call would wait for, or nil.

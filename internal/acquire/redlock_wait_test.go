@@ -97,7 +97,9 @@ func TestRedLockWaiterIsWoken(t *testing.T) {
 		require.Less(t, handOff(b, func() *locktest.Waiting {
 			w := b.WaitPatiently(t.Context(), waiters, tt.opts...)
 			if tt.deaf > 0 {
-				testkit.Eventually(t, testkit.Patience, func() bool { return len(b.ListedWaits(2)) == 1 && locktest.IsSubscribed(waiters[2]) }, "listed")
+				testkit.Eventually(t, testkit.Patience, func() bool {
+					return len(b.ListedWaits(2)) == 1 && b.IsSubscribed(waiters[2])
+				}, "listed")
 			} else {
 				b.AwaitListed(1, waiters)
 			}
@@ -311,7 +313,7 @@ func TestRedLockWaiterWithoutSubscription(t *testing.T) {
 			permit(b, node, "-subscribe")
 			s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub", "USER", userOf(b))
 			testkit.Eventually(t, testkit.Patience, func() bool {
-				return len(b.ListedWaits(node)) == 1 && !locktest.IsSubscribed(waiters[node])
+				return len(b.ListedWaits(node)) == 1 && !b.IsSubscribed(waiters[node])
 			}, "no subscription")
 		}
 		awaitAsked(b, 2)

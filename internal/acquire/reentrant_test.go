@@ -129,7 +129,7 @@ func TestOneOwnerManyGoroutines(t *testing.T) {
 		}
 	}
 	all(l.Lock, func() {
-		testkit.Eventually(t, testkit.Patience, func() bool { return locktest.WaitingIn(b.client, b.key("k")) == 100 }, "all wait")
+		testkit.Eventually(t, testkit.Patience, func() bool { return b.client.Stats().Waiting == 100 }, "all wait")
 		require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
 		require.NoError(t, holder.Unlock(t.Context()))
 	})
@@ -305,16 +305,25 @@ func TestTransferToTheSameOwner(t *testing.T) {
 	t.Parallel()
 	q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)
 	h := q.Take(q.Clients[0])
-	w := q.WaitLocally(t.Context(), 0)
+	l := acquire.NewReentrant(locktest.NewTarget(q.Clients[0], locktest.QueueKey, lockspec.Reentrant))
+	var actAs func(*lease.Owner, string)
+	var next *lease.Hold
+	waits := testkit.Async(t, func() (err error) {
+		next, err = l.TakeAs(t.Context(), func(as func(*lease.Owner, string)) { actAs = as })
+		return err
+	})
+	testkit.Eventually(t, testkit.Patience, func() bool { return q.Clients[0].Stats().Waiting == 1 }, "waits")
 	e := locktest.Engine(q.Clients[0])
 	key := lease.OwnerKey{Lock: locktest.QueueKey, ID: locktest.Level(h).Owner(), Family: lockspec.ReentrantFamily}
 	o := e.Enter(key)
 	defer e.Exit(o)
 	// as if it had waited before its owner was granted the lock
-	acquire.ActAs(e.Queue.State().Lines[q.Key].Waiters[0], o, key.ID)
-	next := q.PassTo(h, w)
-	require.Equal(t, 1, locktest.Passes(next))
-	q.RequireStored(next, 1)
-	q.Unlock(next)
+	actAs(o, key.ID)
+	q.UnlockFresh(h)
+	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
+	require.Equal(t, 1, q.QueueLength(), "handed off with its entry, which is retained")
+	held, _ := relock.CurrentHold(next.Context())
+	q.RequireStored(held, 1)
+	q.Unlock(held)
 	q.RequireNothingLeft()
 }

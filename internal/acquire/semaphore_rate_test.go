@@ -2,6 +2,7 @@ package acquire_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -11,8 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/carried"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
@@ -25,9 +24,11 @@ type minimumEnds struct {
 	ends []int64
 }
 
-// note notes the permit of a caller.
-func (m *minimumEnds) note(b *bench, key string, h *lease.Hold) error {
-	end, err := redis.Int64(b.server.Do(b, "ZSCORE", b.key(key), "#"+h.Lease().Protocol().HoldID()), nil)
+// note notes the permit of the caller with this label.
+func (m *minimumEnds) note(b *bench, key, label string) error {
+	conn := b.server.Dial(b)
+	defer func() { _ = conn.Close() }()
+	end, err := redis.Int64(conn.Do("ZSCORE", b.key(key), "#"+locktest.HoldOf(b, conn, b.key(key), label)))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ends = append(m.ends, -end)
@@ -44,18 +45,19 @@ func TestSemaphoreRate(t *testing.T) {
 	var group sync.WaitGroup
 	for n := range calls {
 		c := []*relock.Client{b.client, b.other}[n%2]
-		run := func(own ...relock.LockOption) error {
-			return relock.NewSemaphore("k", limit, c, append(opts, own...)...).Do(t.Context(), func(ctx context.Context) error {
-				return seen.note(b, "k", carried.By(ctx).Hold.(*lease.Hold))
+		run := func(label string, own ...relock.LockOption) error {
+			all := slices.Concat(opts, own, []relock.LockOption{relock.WithLabel(label)})
+			return relock.NewSemaphore("k", limit, c, all...).Do(t.Context(), func(context.Context) error {
+				return seen.note(b, "k", label)
 			})
 		}
 		group.Go(func() {
-			if err := run(); err != nil {
+			if err := run(fmt.Sprint("patient", n)); err != nil {
 				t.Error(err)
 			}
 		})
 		group.Go(func() {
-			if err := run(relock.WithBlockTimeout(time.Millisecond)); err != nil && !relock.NotRun(err) {
+			if err := run(fmt.Sprint("brief", n), relock.WithBlockTimeout(time.Millisecond)); err != nil && !relock.NotRun(err) {
 				t.Error(err)
 			}
 		})

@@ -28,7 +28,7 @@ func newEngine(t testing.TB, s *redistest.Server) *lease.Manager {
 	config := &driver.Config{Network: s.Network, Address: s.Address, Password: new(string), DialTimeout: testkit.Patience, CommandTimeout: testkit.Patience, MaxIdle: 4}
 	m := lease.New(lease.Config{
 		Identity: id, Prefix: t.Name() + ":", Driver: conns.NewPool(config), Logger: slog.New(slog.DiscardHandler),
-		DialTimeout: config.DialTimeout, CommandTimeout: config.CommandTimeout,
+		DialTimeout: config.DialTimeout, CommandTimeout: config.CommandTimeout, Limits: lease.DefaultLimits(),
 	})
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	return m

@@ -52,7 +52,7 @@ func (w *Worker) here(batch []*Job) (stay []*Job) {
 	if f.one != nil {
 		return batch
 	}
-	shortest, _ := w.Bounds()
+	shortest, _ := w.bounds()
 	ctx, cancel := context.WithTimeout(f.life, shortest)
 	defer cancel()
 	for _, j := range batch {
@@ -78,7 +78,7 @@ func (w *Worker) send(batch []*Job) {
 		}
 		sending, requests = append(sending, j), append(requests, s)
 	}
-	shortest, _ := w.Bounds()
+	shortest, _ := w.bounds()
 	missed := missedBy(sending)
 	own := w.patience(missed)
 	w.expect(sentBatch{until: now.Add(own), missed: missed})
@@ -99,7 +99,7 @@ func (w *Worker) send(batch []*Job) {
 // about it. With one count for all, a short lease that gets every second answer
 // would cost a long lease all of its answers.
 func (w *Worker) patience(missed int16) time.Duration {
-	shortest, longest := w.Bounds()
+	shortest, longest := w.bounds()
 	return doubled(shortest, missed, longest)
 }
 

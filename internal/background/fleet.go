@@ -163,19 +163,6 @@ func (f *Fleet) Drop(j *Job) {
 	}
 }
 
-// Bounds returns the limits of the most impatient job and of the most patient
-// one, of all nodes.
-func (f *Fleet) Bounds() (shortest, longest time.Duration) {
-	for _, w := range f.all() {
-		s, l := w.Bounds()
-		if s > 0 && (shortest == 0 || s < shortest) {
-			shortest = s
-		}
-		longest = max(longest, l)
-	}
-	return shortest, longest
-}
-
 // unfinished returns the unfinished tasks, with those that are under way.
 func (f *Fleet) unfinished() (left []Task) {
 	f.mu.Lock()

@@ -89,11 +89,11 @@ func (w *Worker) count(j *Job, limit time.Duration) {
 	}
 }
 
-// Bounds returns the limits of the most impatient job and of the most patient
+// bounds returns the limits of the most impatient job and of the most patient
 // one. Jobs that are not due count too: while the connection is silent, no
 // other job is sent. There are as many different limits as different leases in
 // use.
-func (w *Worker) Bounds() (shortest, longest time.Duration) {
+func (w *Worker) bounds() (shortest, longest time.Duration) {
 	w.fleet.mu.Lock()
 	defer w.fleet.mu.Unlock()
 	for limit := range w.limits {

@@ -103,7 +103,9 @@ func TestLogHandlerThatBlocks(t *testing.T) {
 	}
 	one, other, theirs := acquire("one", c), acquire("other", c), acquire("theirs", locktest.Sibling(t, s, c))
 	waiting := testkit.Async(t, func() error { return relock.NewRedisLock("theirs", c, relock.WithBlock()).Lock(t.Context()) })
-	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.IsSubscribed(c) }, "the subscription is there")
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		return locktest.IsSubscribed(c, "theirs")
+	}, "the subscription is there")
 
 	s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 	stuck.Await(t)

@@ -108,7 +108,7 @@ func blockEngine(t *testing.T, b *locktest.Closing) {
 	blockDials(t, b)
 	stuck := b.Stuck.Load()
 	b.S.Do(t, "CLIENT", "KILL", "TYPE", "normal") // it may have dialled before
-	locktest.LeaseOf(h).RenewNow()
+	leaseOf(h).RenewNow()
 	testkit.Eventually(t, testkit.Patience, func() bool { return b.Stuck.Load() > stuck }, "the watchdog does not dial")
 }
 
@@ -136,12 +136,8 @@ func closeEndsAll(t *testing.T, b *locktest.Closing, spoil func(*testing.T, *loc
 	b.EndAtCleanup(t)
 	pool := locktest.PoolOf(c).Redis
 	testkit.Eventually(t, testkit.Patience, func() bool {
-		waiting := 0
-		for _, key := range []string{"held", "shared", "nested"} {
-			waiting += locktest.WaitingIn(c, locktest.KeyOf(c, key))
-		}
 		quiet := pool.ActiveCount() == pool.IdleCount() // no connection is about to be put back
-		return waiting == len(waits) && locktest.Calls(t, b.S, "zadd") >= 3 && locktest.Calls(t, b.S, "subscribe") == 1 && quiet
+		return c.Stats().Waiting == len(waits) && locktest.Calls(t, b.S, "zadd") >= 3 && locktest.Calls(t, b.S, "subscribe") == 1 && quiet
 	}, "nobody waits")
 	spoil(t, b)
 	for _, ctx := range contexts {
@@ -242,11 +238,11 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	b.EndAtCleanup(t)
 	h := locktest.Take(t, relock.NewRedisLock("my key", c).Acquire)
 	first := locktest.Take(t, relock.NewRedisLock("first", c).Acquire)
-	locktest.LeaseOf(first).Release(time.Now()) // opens the connection for it
+	leaseOf(first).Release(time.Now()) // opens the connection for it
 	testkit.Eventually(t, testkit.Patience,
 		func() bool { return b.S.Do(t, "EXISTS", locktest.KeyOf(c, "first")) == int64(0) }, "released")
 	b.Blocks.Store(true)
-	locktest.LeaseOf(h).Release(time.Now())
+	leaseOf(h).Release(time.Now())
 	testkit.Eventually(t, testkit.Patience, func() bool { return b.Stuck.Load() == 1 }, "is being sent")
 	require.NoError(t, c.Close())
 	require.Contains(t, log.String(), `key="my key"`)
@@ -277,7 +273,7 @@ func TestReleaseOnCloseOfAPlannedRelease(t *testing.T) {
 	var log locktest.LogBuffer
 	s, c := locktest.OnShared(t, relock.WithReleaseOnClose(), log.Option())
 	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
-	locktest.LeaseOf(h).Release(time.Now().Add(time.Hour))
+	leaseOf(h).Release(time.Now().Add(time.Hour))
 	require.NoError(t, c.Close())
 	locktest.RequireFree(t, s, c, "k")
 	require.Empty(t, log.String(), "logged as not confirmed")

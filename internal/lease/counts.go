@@ -1,8 +1,8 @@
 package lease
 
 import (
+	"iter"
 	"sync/atomic"
-	"time"
 )
 
 // Counts are what a client counts as it works.
@@ -22,17 +22,25 @@ func (c *Counts) renewed(err error) {
 	c.Renewals.Add(1)
 }
 
-// Holding returns how many locks the manager has, and when Redis granted the
-// oldest. That is zero if there is none. A delivery of a task is no lock.
-func (m *Manager) Holding() (n int, oldest time.Time) {
-	for _, l := range m.allLeases() {
-		if l.isDelivery() {
-			continue
-		}
-		n++
-		if at := l.granted(); oldest.IsZero() || at.Before(oldest) {
-			oldest = at
+// Holding yields the newest hold of each lock that the manager has. A delivery
+// of a task is no lock.
+func (m *Manager) Holding() iter.Seq[*Hold] {
+	return func(yield func(*Hold) bool) {
+		for _, l := range m.allLeases() {
+			if h := l.newestHold(); h != nil && !l.isDelivery() && !yield(h) {
+				return
+			}
 		}
 	}
-	return n, oldest
+}
+
+// newestHold returns the newest hold, or nil before the first one and after the
+// last one.
+func (l *Lease) newestHold() *Hold {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.levels.All); n > 0 {
+		return l.levels.All[n-1]
+	}
+	return nil
 }

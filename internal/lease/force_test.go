@@ -36,7 +36,7 @@ func TestForgedForceMessage(t *testing.T) {
 	s := redistest.Start(t)
 	c := locktest.Patient(locktest.NewTestClient(t, s))
 	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
-	p := locktest.LeaseOf(h).Protocol()
+	p := leaseOf(h).Protocol()
 	require.Equal(t, locktest.KeyOf(c, "k"), p.LockKey())
 	locktest.Engine(c).Forced(p.HoldID(), p.LockKey())
 	locktest.Engine(c).Forced("another", p.LockKey())

@@ -38,7 +38,7 @@ func TestForgottenHoldIsLogged(t *testing.T) {
 		c := locktest.NewTestClient(t, redistest.Shared(t), log.Option(), relock.WithWatchdog(length),
 			relock.WithHoldProfile())
 		h := locktest.Take(t, locktest.AllKinds[tt.kind]("k", c, tt.opt).Acquire)
-		leases := []*lease.Lease{locktest.LeaseOf(h)}
+		leases := []*lease.Lease{leaseOf(h)}
 		if tt.kind == "MultiLock" {
 			leases = nil
 			for _, one := range locktest.Level(h).Members() {
@@ -77,10 +77,10 @@ func TestForgottenLevelIsLogged(t *testing.T) {
 	var log locktest.LogBuffer
 	c := locktest.NewTestClient(t, redistest.Shared(t), log.Option(), relock.WithWatchdog(length))
 	outer := locktest.Take(t, relock.NewReentrantLock("k", c, relock.WithMaxHold(time.Hour)).Acquire)
-	renewAged(t, c, 101*length, locktest.LeaseOf(outer))
+	renewAged(t, c, 101*length, leaseOf(outer))
 	inner, err := relock.NewReentrantLock("k", c).Acquire(outer.Context())
 	require.NoError(t, err)
-	renewAged(t, c, 101*length, locktest.LeaseOf(outer))
+	renewAged(t, c, 101*length, leaseOf(outer))
 	require.NoError(t, inner.Unlock(t.Context()))
 	require.NoError(t, outer.Unlock(t.Context()))
 	require.Equal(t, 1, strings.Count(log.String(), "held for very long without WithMaxHold"), log.String())

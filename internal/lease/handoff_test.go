@@ -36,11 +36,6 @@ const (
 	passBeside  = time.Millisecond
 )
 
-// line returns what a client has of the lock's queue.
-func line(q *bench, c *relock.Client) waitqueue.LineState {
-	return locktest.Engine(c).Queue.State().Lines[q.Key]
-}
-
 // An Unlock gives the lock to the next local waiter without a request, in the
 // order of the calls. The hold before is over, and cannot touch the next one.
 func TestLocalHandOff(t *testing.T) {
@@ -49,6 +44,7 @@ func TestLocalHandOff(t *testing.T) {
 	h := q.Take(q.Clients[0])
 	first, second := q.WaitLocally(t.Context(), 0), q.WaitLocally(t.Context(), 1)
 	value, zadds, sets := q.Value(), locktest.Calls(t, q.Server, "zadd"), locktest.Calls(t, q.Server, "set")
+	slept := second.Sleeps()
 	next := q.PassTo(h, first)
 	require.False(t, second.HasEnded())
 	require.Greater(t, time.Until(next.ValidUntil()), lockspec.DefaultLease/2)
@@ -58,7 +54,7 @@ func TestLocalHandOff(t *testing.T) {
 	require.ErrorIs(t, h.Extend(t.Context(), time.Minute), relock.ErrNotHeld)
 	require.NoError(t, next.Err())
 	require.NoError(t, next.Context().Err())
-	testkit.Eventually(t, testkit.Patience, func() bool { return q.IsQueued(q.Clients[0]) }, "the second has the entry")
+	awaitNext(second, slept)
 	last := q.PassTo(next, second)
 	require.Equal(t, value, q.Value())
 	require.Equal(t, zadds, locktest.Calls(t, q.Server, "zadd"))
@@ -79,7 +75,7 @@ func TestHandedOffHold(t *testing.T) {
 		q := locktest.NewQueueBench(t, m, 2)
 		h := q.Take(q.Clients[0])
 		next := q.PassTo(h, q.WaitLocally(t.Context(), 0))
-		require.Equal(t, 1, locktest.Passes(next))
+		require.Equal(t, 1, passes(next))
 		locktest.Renew(t, next, testkit.Patience)
 		require.NoError(t, next.Err())
 		why := end(q, next)
@@ -99,9 +95,9 @@ func TestNoLocalHandOff(t *testing.T) {
 		nested         bool // only a reentrant lock can be so
 	}
 	state := func(change func(*lease.State)) func(relock.Hold) {
-		return func(h relock.Hold) { locktest.LeaseOf(h).Set(change) }
+		return func(h relock.Hold) { leaseOf(h).Set(change) }
 	}
-	over := func(h relock.Hold) { locktest.GrantedAt(h, time.Now().Add(-passAlone)) }
+	over := func(h relock.Hold) { grantedAt(h, time.Now().Add(-passAlone)) }
 	opts := func(opts ...relock.LockOption) []relock.LockOption { return opts }
 	fixed, keeps := opts(relock.WithExpiry(20*time.Second)), opts(relock.WithMinHold(10*time.Millisecond))
 	locktest.EachCase(t, locktest.Unfair, map[string]handed{
@@ -109,7 +105,7 @@ func TestNoLocalHandOff(t *testing.T) {
 		"handed off a thousand times":             {set: state(func(s *lease.State) { s.Passes = passesAlone })},
 		"less than half of the lease":             {set: state(func(s *lease.State) { s.ValidUntil = time.Now().Add(lockspec.DefaultLease / 2) }), transferred: true},
 		"an indeterminate request":                {set: state(func(s *lease.State) { s.Indeterminate.Error = true })},
-		"refused by the server":                   {set: func(h relock.Hold) { locktest.LeaseOf(h).Refuse(lockspec.DefaultLease) }, transferred: true},
+		"refused by the server":                   {set: func(h relock.Hold) { leaseOf(h).Refuse(lockspec.DefaultLease) }, transferred: true},
 		"a level that keeps the key":              {set: state(func(s *lease.State) { s.Keep = time.Now().Add(2 * time.Second) }), nested: true},
 		"a fixed lease":                           {holder: fixed, waiter: fixed, transferred: true},
 		"a minimum hold":                          {holder: keeps, waiter: keeps},
@@ -123,17 +119,17 @@ func TestNoLocalHandOff(t *testing.T) {
 		q := locktest.NewQueueBench(t, m, 2)
 		h := q.Take(q.Clients[0], c.holder...)
 		w := q.WaitLocally(t.Context(), 0, c.waiter...)
-		if locktest.NeverStale(h); c.set != nil {
+		if neverStale(h); c.set != nil {
 			c.set(h)
 		}
 		before := q.Server.Content(t, q.Key)
 		q.Unlock(h)
 		next := w.Granted()
 		require.NotEqual(t, before, q.Server.Content(t, q.Key))
-		require.NotSame(t, locktest.LeaseOf(h), locktest.LeaseOf(next))
-		require.Equal(t, c.transferred && m == locktest.ReentrantUnfair, locktest.Passes(next) == 1)
+		require.NotSame(t, leaseOf(h), leaseOf(next))
+		require.Equal(t, c.transferred && m == locktest.ReentrantUnfair, passes(next) == 1)
 		if m == locktest.ReentrantUnfair {
-			q.RequireStored(next, 1)
+			requireStored(q, next, 1)
 		}
 		q.Unlock(next)
 		q.RequireIdle()
@@ -146,25 +142,27 @@ func TestNoLocalHandOff(t *testing.T) {
 func TestRemoteWaiterHasItsTurn(t *testing.T) {
 	locktest.EachMode(t, locktest.Unfair, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
+		locktest.Engine(q.Clients[0]).Limits.HandOffs.Alone = time.Hour
 		h := q.Take(q.Clients[0])
 		other := q.Wait(t.Context(), q.Clients[1])
 		q.AwaitQueued(1)
 		q.AwaitSubscribed(q.Clients[1]) // its first poll is over, which would put the entry back
 		first, second := q.WaitLocally(t.Context(), 0), q.WaitLocally(t.Context(), 1)
-		require.True(t, line(q, q.Clients[0]).Remote)
 		time.Sleep(20 * time.Millisecond) // so that the other one is certainly next
-		next := q.PassTo(h, first)        // within the millisecond
-		testkit.Eventually(t, testkit.Patience, func() bool { return q.IsQueued(q.Clients[0]) }, "the second has the entry")
-		locktest.GrantedAt(next, time.Now().Add(-passBeside))
+		slept := second.Sleeps()
+		next := q.PassTo(h, first) // within the millisecond
+		awaitNext(second, slept)
+		grantedAt(next, time.Now().Add(-passBeside))
 		q.Unlock(next)
 		remote := other.Granted()
 		require.False(t, second.HasEnded())
 		q.Unlock(remote)
 		h = second.Granted()
 		last := q.WaitLocally(t.Context(), 0)
-		require.False(t, line(q, q.Clients[0]).Remote)
+		grantedAt(h, time.Now().Add(-time.Minute))
 		q.Unlock(h)
-		q.Unlock(last.Granted())
+		require.Equal(t, 1, passes(last.Granted()), "no other process waits any more")
+		q.Unlock(last.Hold)
 		q.RequireIdle()
 	})
 }
@@ -179,7 +177,9 @@ func TestLocalWaitersReportTheTrouble(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		second := q.WaitLocally(ctx, 1)
 		q.Server.Kill(t)
-		testkit.Eventually(t, testkit.Patience, func() bool { return line(q, q.Clients[0]).Trouble != nil }, "polls fail")
+		line := locktest.Engine(q.Clients[0]).Queue.EnterUsed(q.Key)
+		testkit.Eventually(t, testkit.Patience, func() bool { return line.LastError() != nil }, "polls fail")
+		line.Exit()
 		cancel()
 		err := second.End()
 		require.ErrorIs(t, err, context.Canceled)
@@ -252,9 +252,9 @@ func TestExtendAndLocalHandOff(t *testing.T) {
 	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 2)
 	h := q.Take(q.Clients[0])
 	next := q.PassTo(h, q.WaitLocally(t.Context(), 0))
-	require.Same(t, locktest.LeaseOf(h), locktest.LeaseOf(next))
+	require.Same(t, leaseOf(h), leaseOf(next))
 	require.Equal(t, relock.ErrNotHeld, locktest.Level(h).Lengthen(time.Hour), "it has looked before")
-	require.Equal(t, lockspec.DefaultLease, locktest.LeaseOf(next).State().Length)
+	require.Equal(t, lockspec.DefaultLease, leaseOf(next).State().Length)
 	require.NoError(t, next.Extend(t.Context(), time.Hour))
 	last := q.PassTo(next, q.WaitLocally(t.Context(), 0))
 	require.LessOrEqual(t, locktest.PTTL(t, q.Server, q.Clients[0], locktest.QueueKey), lockspec.DefaultLease)
@@ -288,7 +288,7 @@ func TestStormOfLocalWaiters(t *testing.T) {
 						if inside++; inside != 1 || !ok {
 							t.Error("two hold it")
 						}
-						passed = max(passed, locktest.Passes(h))
+						passed = max(passed, passes(h))
 						inside--
 					}
 					if n%7 == 0 {
@@ -329,10 +329,10 @@ func TestLocalHandOffDuringAWakeUp(t *testing.T) {
 	h := q.Take(q.Clients[0])
 	w := q.WaitLocally(t.Context(), 0)
 	c, l := q.Clients[0], locktest.Level(h).Lease()
-	next, left := locktest.Engine(c).Queue.Next(q.Key, -time.Hour, 0, locktest.Level(h).Settings())
+	next, left := locktest.Engine(c).Queue.Next(q.Key, 0, 0, waitqueue.DefaultBudget(), locktest.Level(h).Settings())
 	require.Nil(t, left)
-	entry := line(q, c).Retained
-	entry.Nudge() // the waiter wakes, finds that it has the lock, and waits for that
+	entry := next.Entry // retained now
+	entry.Nudge()       // the waiter wakes, finds that it has the lock, and waits for that
 	testkit.Eventually(t, testkit.Patience, func() bool { return len(entry.Wake) == 0 }, "awake")
 	require.Same(t, l.PassTo(next), locktest.Level(w.Granted()))
 	require.Len(t, entry.Wake, 1)
@@ -350,12 +350,11 @@ func TestWakeUpOfACancelledCall(t *testing.T) {
 	h, c := q.Take(q.Clients[1]), q.Clients[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	first, second := q.WaitLocally(ctx, 0, polledSeldom...), q.WaitLocally(t.Context(), 1, polledSeldom...)
-	owner := line(q, c).Waiters[0].Attempt.(interface{ OwnerID() string }).OwnerID()
-	key := lease.OwnerKey{Lock: locktest.QueueKey, ID: owner, Family: lockspec.ReentrantFamily}
-	resume := locktest.Engine(c).Block(key) // as another call of its owner does
+	first := q.WaitLocally(relock.ContextWithOwner(ctx, "slow"), 0, polledSeldom...)
+	second := q.WaitLocally(t.Context(), 1, polledSeldom...)
+	resume, slept := locktest.Engine(c).Block(ownerKey(q, "slow")), first.Sleeps() // as another call of its owner does
 	q.Unlock(h)
-	testkit.Eventually(t, testkit.Patience, func() bool { return !q.IsQueued(c) }, "is woken")
+	testkit.Eventually(t, testkit.Patience, func() bool { return first.Sleeps() > slept }, "is woken")
 	cancel()
 	require.ErrorIs(t, first.End(), context.Canceled)
 	resume()

@@ -43,6 +43,9 @@ func (h *Hold) Owner() string {
 	return h.lease.owner.key.ID
 }
 
+// Granted returns when Redis granted the lock.
+func (h *Hold) Granted() time.Time { return h.lease.granted() }
+
 // Announce notes that the grant was announced to the observer. From now on the
 // hold's end may be reported.
 func (h *Hold) Announce() { h.report.Announce() }

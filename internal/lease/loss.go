@@ -90,7 +90,7 @@ func (l *Lease) cleanup(d script.Indeterminate) *background.Release {
 // endWithNotice ends the lease after a background release has found that it is
 // no longer ours.
 func (l *Lease) endWithNotice() {
-	l.endWithin(l.client.reasonLimit) // however long the task waits
+	l.endWithin(l.client.Limits.Notice) // however long the task waits
 	l.client.Tasks.Start(func() { _ = l.refused() })
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/carried"
 	"github.com/relock-go/relock/internal/lease"
@@ -25,6 +26,37 @@ import (
 )
 
 func TestMain(m *testing.M) { os.Exit(locktest.Run(m)) }
+
+// leaseOf returns the lease of a hold.
+func leaseOf(h relock.Hold) *lease.Lease { return locktest.Level(h).Lease() }
+
+// holdOf returns the id of a hold at the server.
+func holdOf(h relock.Hold) string { return leaseOf(h).Protocol().HoldID() }
+
+// passes returns how often the lease of a hold was handed off.
+func passes(h relock.Hold) int { return leaseOf(h).State().Passes }
+
+// neverStale makes a hold look as if it could be handed off for an hour.
+func neverStale(h relock.Hold) { grantedAt(h, time.Now().Add(time.Hour)) }
+
+// grantedAt makes the lease of a hold look as if Redis had granted it then.
+func grantedAt(h relock.Hold, at time.Time) {
+	leaseOf(h).Set(func(s *lease.State) { s.Granted = at })
+}
+
+// requireStored checks that the server has the hold, with so many levels.
+func requireStored(q *locktest.QueueBench, h relock.Hold, levels int) {
+	q.Helper()
+	q.RequireStored(h, levels)
+	require.Equal(q, []byte(holdOf(h)), q.Server.Do(q, "HGET", q.Key, "hold"))
+}
+
+// awaitNext waits until a local waiter has become the first of its line, and
+// sleeps. It had slept so often before the one ahead was granted the lock.
+func awaitNext(w *locktest.Waiting, slept int64) {
+	w.Helper()
+	testkit.Eventually(w, testkit.Patience, func() bool { return w.Sleeps() > slept }, "the next one has the entry")
+}
 
 // engine is a manager on a driver without a server, for tests of what depends
 // on time only. The machine is suspended when the test asks for it.
@@ -41,7 +73,7 @@ func newEngine(t testing.TB, log io.Writer, hooks lease.Hooks) *engine {
 	e := &engine{instant: &instant{server: id.ID, closed: make(chan struct{})}}
 	e.Manager = lease.New(lease.Config{
 		Identity: id, Prefix: "p:", Driver: e.instant, Logger: slog.New(slog.NewTextHandler(log, nil)),
-		DialTimeout: time.Second, CommandTimeout: time.Second, Hooks: hooks,
+		DialTimeout: time.Second, CommandTimeout: time.Second, Hooks: hooks, Limits: lease.DefaultLimits(),
 	})
 	asleep := func() time.Duration { return time.Duration(e.suspended.Load()) }
 	e.SetClocks(asleep, func(time.Time) (wall, awake time.Duration) { return asleep(), 0 })
@@ -117,8 +149,9 @@ type instant struct {
 	once   sync.Once
 	closed chan struct{} // ends the waits for answers
 
-	mu   sync.Mutex
-	sent []driver.Request
+	mu      sync.Mutex
+	sent    []driver.Request
+	renewed time.Duration // the shortest limit that the watchdog had at its last renewal
 }
 
 // Connections returns 0, because there are none.
@@ -186,6 +219,13 @@ func isCall(r driver.Request, s *script.Script) bool {
 	return r.Cmd == "EVALSHA" && r.List()[0] == s.SHA
 }
 
+// limit returns the shortest limit of all renewals, as it was at the last one.
+func (d *instant) limit() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.renewed
+}
+
 // calls returns how often a script was called, or any request if it is nil.
 func (d *instant) calls(s *script.Script) (n int) {
 	d.mu.Lock()
@@ -214,6 +254,11 @@ func (d *instant) last(s *script.Script) (last driver.Request) {
 type instantLink struct{ *instant }
 
 func (l instantLink) Pipeline(limit driver.BatchLimit, requests []driver.Request) (all []driver.Result) {
+	if isCall(requests[0], script.Renew) || isCall(requests[0], script.ReentrantRenew) {
+		l.mu.Lock()
+		l.renewed = limit.Borrowed
+		l.mu.Unlock()
+	}
 	end := time.Now().Add(limit.Own)
 	for _, r := range requests {
 		all = append(all, l.send(time.Until(end), r))

@@ -57,8 +57,6 @@ type Manager struct {
 
 	replicators map[driver.Ack]*background.Fleet // the watchdogs of locks that wait for replicas
 
-	reasonLimit time.Duration // see noticeLimit
-
 	renewalWarnings warnings
 }
 
@@ -72,6 +70,18 @@ type Config struct {
 	CommandTimeout time.Duration
 	ReleaseOnClose bool
 	Hooks          Hooks
+	Limits         Limits
+}
+
+// Limits are those of a client that no option sets.
+type Limits struct {
+	Notice   time.Duration // how long a refused holder may take to read the reason
+	HandOffs waitqueue.Budget
+}
+
+// DefaultLimits returns the limits of a client.
+func DefaultLimits() Limits {
+	return Limits{Notice: 200 * time.Millisecond, HandOffs: waitqueue.DefaultBudget()}
 }
 
 // Hooks are the functions of the observer that the manager calls, and the
@@ -93,7 +103,7 @@ func New(c Config) *Manager {
 	m := &Manager{
 		Config: c, Tasks: &tasks.Group{},
 		leases: map[uint64]*Lease{}, seed: maphash.MakeSeed(), owners: map[OwnerKey]*Owner{}, awaited: map[*Lease]struct{}{}, expiry: newExpiryTimers(),
-		replicators: map[driver.Ack]*background.Fleet{}, reasonLimit: noticeLimit,
+		replicators: map[driver.Ack]*background.Fleet{},
 	}
 	m.Life, m.end = context.WithCancel(context.Background())
 	m.watchdog = background.NewFleet(m.Life, c.Driver, m.Tasks)

@@ -47,9 +47,6 @@ func (l *Lease) isNamed(ended string) bool {
 	return c != nil && c.Reservation == lockspec.Reservation(ended)
 }
 
-// noticeLimit is how long a refused holder may take to read the reason.
-const noticeLimit = 200 * time.Millisecond
-
 // askNotice returns the request for the notice, or false for a kind of lock
 // that has none.
 func (l *Lease) askNotice() (script.Call, bool) {
@@ -74,7 +71,7 @@ func (l *Lease) notice() error {
 	if !ok {
 		return nil
 	}
-	limit := l.client.reasonLimit
+	limit := l.client.Limits.Notice
 	o, _ := l.client.Eval(context.Background(), driver.Limits{Connect: limit, Answer: limit, End: time.Now().Add(limit)}, ask)
 	return l.readNotice(o)
 }
@@ -83,7 +80,7 @@ func (l *Lease) notice() error {
 // returns why. It reads the notice first, because the hold may have been ended
 // by force.
 func (l *Lease) refused() error {
-	l.endWithin(l.client.reasonLimit)
+	l.endWithin(l.client.Limits.Notice)
 	why := l.notice()
 	if why == nil {
 		why = errs.Vanished

@@ -204,7 +204,7 @@ func TestObserverOfRenewals(t *testing.T) {
 	start := time.Now()
 	h := locktest.Take(t, relock.NewRedisLock("k", c, relock.WithWatchdog(time.Minute)).Acquire)
 	await := func(what string, as func(error) bool) {
-		locktest.LeaseOf(h).RenewNow()
+		leaseOf(h).RenewNow()
 		testkit.Eventually(t, testkit.Patience, func() bool {
 			w.Mu.Lock()
 			defer w.Mu.Unlock()

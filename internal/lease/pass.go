@@ -24,7 +24,7 @@ func (l *Lease) pass(from *Hold, now time.Time) (left *waitqueue.Entry, ok bool)
 	if l.suspect || l.tokens.Spent() {
 		return nil, false
 	}
-	next, left := l.client.Queue.Next(l.protocol.LockKey(), now.Sub(l.granted()), l.passes, s)
+	next, left := l.client.Queue.Next(l.protocol.LockKey(), now.Sub(l.granted()), l.passes, l.client.Limits.HandOffs, s)
 	if next == nil {
 		return nil, false
 	}

@@ -29,7 +29,7 @@ func TestNoRenewalAfterTheRelease(t *testing.T) {
 		c.Proxy.On(r.release, faults.Every, faults.ErrorLine(loading))
 		result := testkit.Async(c, func() error { return h.Unlock(c.Context()) })
 		require.True(c, c.Proxy.Await(r.release, 1, testkit.Patience))
-		locktest.LeaseOf(h).RenewNow()
+		leaseOf(h).RenewNow()
 		require.ErrorIs(c, testkit.ResultWithin(c, result, testkit.Patience), relock.ErrUnconfirmed)
 		require.Zero(c, c.Proxy.Count(r.renew))
 	}})

@@ -26,7 +26,7 @@ func TestLossIsNoticedWithoutReplicas(t *testing.T) {
 			defer r.Replica.Resume(t)
 			r.Master.Do(t, "FLUSHALL")
 			watch := testkit.NewStopwatch(t)
-			locktest.LeaseOf(h).RenewNow()
+			leaseOf(h).RenewNow()
 			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost)
 			watch.Within(timeout / 4)
 		})

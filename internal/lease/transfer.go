@@ -51,7 +51,7 @@ func (l *Lease) choose(from *Hold, now time.Time) (t *Transfer, left *waitqueue.
 	if !s.Kind.Transfers || s.MinHold > 0 || s.Fair || s.Replicas > 0 || l.keptUntil().After(now) || l.indeterminate.Exists() {
 		return nil, nil
 	}
-	next, left := q.Next(l.protocol.LockKey(), now.Sub(l.granted()), l.passes, s)
+	next, left := q.Next(l.protocol.LockKey(), now.Sub(l.granted()), l.passes, l.client.Limits.HandOffs, s)
 	if next == nil {
 		return nil, nil
 	}

@@ -49,7 +49,7 @@ func TestTransferToACallThatLeaves(t *testing.T) {
 			}
 			const late = time.Second // less than a transfer waits for its answer
 			proxy.On(locktest.TransferOnly, 1, faults.Delay(late))
-			locktest.NeverStale(h)
+			neverStale(h)
 			unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
 			require.True(t, proxy.Await(locktest.TransferOnly, 1, testkit.Patience))
 			watch := testkit.NewStopwatch(t)
@@ -90,7 +90,7 @@ func TestTransferAtTheLastMoment(t *testing.T) {
 func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	q, h := takeToTransfer(t)
 	w := q.WaitLocally(locktest.As(t, "late"), 0)
-	lost := &lease.Grant{Key: locktest.QueueKey, Protocol: locktest.LeaseOf(h).Protocol(), Sent: time.Now(), Settings: locktest.Level(h).Settings()}
+	lost := &lease.Grant{Key: locktest.QueueKey, Protocol: leaseOf(h).Protocol(), Sent: time.Now(), Settings: locktest.Level(h).Settings()}
 	remove := locktest.Engine(q.Clients[0]).PutLost(ownerKey(q, "late"), lost, relock.ErrLockLost)
 	q.UnlockFresh(h)
 	require.ErrorIs(t, w.End(), relock.ErrLockLost)
@@ -105,7 +105,7 @@ func TestTransferToASilentServer(t *testing.T) {
 	const timeout = 2 * time.Second
 	q, h := takeToTransfer(t, relock.WithCommandTimeout(timeout))
 	first, second := q.WaitLocally(t.Context(), 0), q.WaitLocally(t.Context(), 1)
-	locktest.NeverStale(h)
+	neverStale(h)
 	q.Server.Pause(t)
 	watch := testkit.NewStopwatch(t)
 	err := h.Unlock(t.Context())
@@ -140,7 +140,7 @@ func TestTransferRefused(t *testing.T) {
 			require.ErrorIs(t, err, relock.ErrDenied) // it has tried meanwhile
 		} else {
 			require.NoError(t, err)
-			require.Equal(t, tt.transferred, locktest.Passes(w.Hold) == 1)
+			require.Equal(t, tt.transferred, passes(w.Hold) == 1)
 			q.Unlock(w.Hold)
 		}
 		q.RequireIdle()
@@ -159,7 +159,7 @@ func TestTransferFindsTheLoss(t *testing.T) {
 		first, second := q.WaitLocally(t.Context(), 0, poll), q.WaitLocally(t.Context(), 1, poll)
 		q.AwaitSubscribed(q.Clients[0]) // by the poll that follows the subscription
 		q.Server.Do(t, "DEL", q.Key)
-		locktest.NeverStale(h)
+		neverStale(h)
 		if requests == 2 {
 			proxy.On(locktest.TransferOnly, 1, faults.CutBefore)
 		}
@@ -180,14 +180,14 @@ func TestCloseDuringATransfer(t *testing.T) {
 		h := q.Take(c)
 		first, second := q.WaitLocally(context.Background(), 0), q.WaitLocally(context.Background(), 1)
 		proxy.On(locktest.TransferOnly, 1, action)
-		locktest.NeverStale(h)
+		neverStale(h)
 		unlocked := testkit.Async(t, func() error { return h.Unlock(context.Background()) })
 		require.True(t, proxy.Await(locktest.TransferOnly, 1, testkit.Patience))
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, first.End(), relock.ErrClosed)
 		require.ErrorIs(t, second.End(), relock.ErrClosed)
 		require.ErrorIs(t, testkit.ResultWithin(t, unlocked, testkit.Patience), relock.ErrUnconfirmed)
-		require.Empty(t, locktest.Engine(c).Queue.State().Lines)
+		require.False(t, locktest.Engine(c).Queue.Uses(q.Key))
 		require.Zero(t, locktest.Engine(c).State().Leases)
 		require.Zero(t, locktest.Engine(c).State().Owners)
 	})
@@ -198,9 +198,8 @@ func TestCloseDuringATransfer(t *testing.T) {
 func TestReleaseOnCloseOfATransfer(t *testing.T) {
 	q, h := takeToTransfer(t, relock.WithReleaseOnClose())
 	c := q.Clients[0]
-	first := q.WaitLocally(context.Background(), 0)
-	owner := locktest.Engine(c).Queue.State().Lines[q.Key].Waiters[0].Attempt.(interface{ OwnerID() string }).OwnerID()
-	goOn := locktest.Engine(c).Block(lease.OwnerKey{Lock: locktest.QueueKey, ID: owner, Family: lockspec.ReentrantFamily})
+	first := q.WaitLocally(relock.ContextWithOwner(context.Background(), "slow"), 0)
+	goOn := locktest.Engine(c).Block(ownerKey(q, "slow"))
 	q.UnlockFresh(h)
 	require.NoError(t, c.Close())
 	require.Equal(t, int64(0), q.Server.Do(t, "EXISTS", q.Key))

@@ -173,7 +173,7 @@ func TestValidityCountsFromTheSending(t *testing.T) {
 			c.DelayThenLose(r.renew)
 			h := c.Take(kind, relock.WithWatchdog(length))
 			before := h.ValidUntil()
-			locktest.LeaseOf(h).RenewNow()
+			leaseOf(h).RenewNow()
 			c.WaitFor(locktest.FaultPatience, func() bool { return h.ValidUntil() != before }, "not renewed")
 			c.RequireValidity(h, r.renew, length)
 		},
@@ -223,7 +223,7 @@ func TestLossIsLoggedLast(t *testing.T) {
 func TestRefusedHoldWithoutAReason(t *testing.T) {
 	t.Parallel()
 	h := locktest.Take(t, relock.NewRedisLock("k", locktest.NewTestClient(t, redistest.Shared(t))).Acquire)
-	locktest.LeaseOf(h).Refuse(time.Millisecond)
+	leaseOf(h).Refuse(time.Millisecond)
 	<-h.Context().Done()
 	require.ErrorContains(t, h.Err(), "lock lost (the server no longer has it)")
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)

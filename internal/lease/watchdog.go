@@ -102,7 +102,7 @@ func (r *renewal) Handle(o driver.Result) (time.Time, bool) {
 // isRefused ends a lease that is no longer ours, once the reason was read.
 func (r *renewal) isRefused() (time.Time, bool) {
 	if _, r.refused = r.lease.askNotice(); r.refused {
-		r.lease.endWithin(r.lease.client.reasonLimit)
+		r.lease.endWithin(r.lease.client.Limits.Notice)
 		return time.Now(), true
 	}
 	r.lose(nil)

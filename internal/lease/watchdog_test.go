@@ -68,7 +68,7 @@ func TestWatchdogFindsALoss(t *testing.T) {
 				c := locktest.NewTestClient(t, s, log.Option())
 				h := locktest.Take(t, newLock("k", c, relock.WithWatchdog(time.Hour)).Acquire)
 				lose(t, locktest.KeyOf(c, "k"))
-				locktest.LeaseOf(h).RenewNow() // the one after it comes much later
+				leaseOf(h).RenewNow() // the one after it comes much later
 				require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost)
 				require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 				require.NotContains(t, []any{"hash", "string"}, s.Do(t, "TYPE", locktest.KeyOf(c, "k")), "not revived")
@@ -90,7 +90,7 @@ func TestWatchdogDoesNotWaitForTheReason(t *testing.T) {
 		h := locktest.Take(t, newLock("k", c, relock.WithWatchdog(time.Hour)).Acquire)
 		asked := proxy.On(faults.Script(script.Notice.SHA), faults.Every, faults.DropRequest)
 		s.Do(t, "DEL", locktest.KeyOf(c, "k"))
-		locktest.LeaseOf(h).RenewNow()
+		leaseOf(h).RenewNow()
 		_, ok := testkit.Await(asked, testkit.Patience)
 		require.True(t, ok, "the renewal of %s is not refused", name)
 		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost)
@@ -157,7 +157,7 @@ func renewTogether(all []relock.Hold) (done func() bool) {
 	untils := make([]time.Time, len(all))
 	for i, h := range all {
 		untils[i] = h.ValidUntil()
-		locktest.LeaseOf(h).RenewNow()
+		leaseOf(h).RenewNow()
 	}
 	return func() bool {
 		for i, h := range all {
@@ -227,9 +227,8 @@ func TestWatchdogSurvivesAnOutage(t *testing.T) {
 // level with a long lease it is as impatient again as the outer level needs.
 func TestWatchdogForgets(t *testing.T) {
 	timed(t, func(t *testing.T, e *engine) {
-		shortest := func() time.Duration {
-			least, _ := e.Watchdog().Bounds()
-			return least
+		awaitLimit := func(want time.Duration) {
+			testkit.Eventually(t, time.Minute, func() bool { return e.limit() == want }, "the limit of a renewal")
 		}
 		for _, kind := range ownKinds {
 			for range 200 {
@@ -238,13 +237,15 @@ func TestWatchdogForgets(t *testing.T) {
 			}
 			require.Zero(t, e.State().Leases)
 			require.Zero(t, e.State().Owners)
-			require.Zero(t, shortest(), "no job is counted")
+			h := e.take(t, kind, "k", watched(90*time.Second))
+			awaitLimit(30 * time.Second) // no other job is counted
+			require.NoError(t, h.Unlock())
 		}
 		outer := e.take(t, lockspec.Reentrant, "k", watched(2400*time.Millisecond))
 		inner := e.take(t, lockspec.Reentrant, "k", watched(4800*time.Millisecond))
-		require.Equal(t, 1600*time.Millisecond, shortest())
+		awaitLimit(1600 * time.Millisecond)
 		require.NoError(t, inner.Unlock())
-		testkit.Eventually(t, 5*time.Second, func() bool { return shortest() == 800*time.Millisecond }, "the limit is the outer level's")
+		awaitLimit(800 * time.Millisecond)
 		require.NoError(t, outer.Unlock())
 	})
 }

@@ -6,7 +6,7 @@ const (
 	Kept     = 2  // released before, and kept for its minimum hold
 	Unqueued = 3  // the waiter is not in the queue
 	More     = 4  // done, but more entries come before the next live one than one script examines
-	Full     = 5  // the queue is full
+	Full     = 5  // the queue is full, or the limit of tasks in flight is reached
 	Young    = 6  // the server was started too recently
 	Shared   = 7  // others read
 	Ungiven  = 8  // the fencing token was never given

@@ -16,8 +16,10 @@ import (
 func RunAll(ctx context.Context, d driver.Driver, limit driver.Limits, calls []Call) ([]driver.Result, []Indeterminate) {
 	results, left := make([]driver.Result, len(calls)), make([]Indeterminate, len(calls))
 	var group sync.WaitGroup
+	beside := limit
+	beside.Beside = len(calls) > 1
 	for i, s := range calls {
-		group.Go(func() { results[i], left[i] = Run(ctx, d, limit, s, nil) })
+		group.Go(func() { results[i], left[i] = Run(ctx, d, beside, s, nil) })
 	}
 	group.Wait()
 	for i, s := range calls {

@@ -22,7 +22,7 @@ var (
 	TaskPause  = taskScript("vdmsbi", "message", "task_wake", "task_key", "task_meta", "task_behind", "task_may",
 		"task_pause")
 	TaskGet     = taskScript("dlpmozwsbv", "number", "task_kept", "task_key", "task_meta", "task_behind", "task_get")
-	TaskList    = taskScript("dlzwsbo", "task_list")
+	TaskList    = taskScript("dlzwsbov", "task_list")
 	TaskDead    = taskScript("pmz", "number", "task_kept", "task_dead")
 	TaskRequeue = taskScript("ndpmkoiz", "task_number", "message", "task_wake", "task_key", "task_may",
 		"task_revive", "task_requeue")

@@ -85,9 +85,10 @@
 // [Queue.Next] chooses the waiter that a lock goes to in this process. It is
 // the first if no request of its entry is under way (the entry then goes to the
 // next), otherwise the second. A first waiter that was notified is not chosen:
-// Redis may have granted it the lock. There is a budget, counted from the grant
-// by Redis: 1,000 times, and 10 ms. It is 1 ms while others are in the queue,
-// by the last answer to an enqueue. After that the lock is released in Redis.
+// Redis may have granted it the lock. There is a [Budget], counted from the
+// grant by Redis: 1,000 times, and 10 ms. It is 1 ms while others are in the
+// queue, by the last answer to an enqueue. After that the lock is released in
+// Redis.
 //
 // If the chosen waiter is the only one, its entry is retained: it stays in
 // Redis, but belongs to no call. The next call that joins uses it, polled for

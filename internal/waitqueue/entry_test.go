@@ -58,7 +58,8 @@ func TestEntryGoesToTheNextLocalWaiter(t *testing.T) {
 		next := second.Granted()
 		if m == locktest.ReentrantUnfair {
 			q.RequireStored(next, 1)
-			require.Equal(t, inherits, strings.HasPrefix(entries[0], locktest.HoldOf(next)+":"), "it had the entry")
+			hold := string(q.Server.Do(q, "HGET", q.Key, "hold").([]byte))
+			require.Equal(t, inherits, strings.HasPrefix(entries[0], hold+":"), "it had the entry")
 		}
 		proxy.Release()
 		q.Unlock(q.PassTo(next, third))
@@ -135,7 +136,7 @@ func TestRetainedEntryForOtherOptions(t *testing.T) {
 			now := q.Entries()
 			return len(now) == 1 && now[0] != entries[0]
 		}, "a separate entry")
-		q.Unlock(h)
+		q.UnlockFresh(h)
 		next := w.Granted()
 		valid := next.ValidUntil() // read before the claim of a grant by message can lengthen both
 		left := locktest.PTTL(t, q.Server, q.Clients[0], locktest.QueueKey)
@@ -156,8 +157,8 @@ func TestRetainedEntryThatIsGone(t *testing.T) {
 		w := q.WaitLocally(t.Context(), 0)
 		q.AwaitQueued(1)
 		watch.Within(500*time.Millisecond, "back in the queue by a poll")
-		next, _ := q.HandOff(h, w)
-		require.Equal(t, 2, locktest.Passes(next), "handed off by the entry that it took")
+		next := q.PassTo(h, w)
+		require.Equal(t, 1, q.QueueLength(), "handed off with the entry that it took, which is retained")
 		q.UnlockLast(next)
 	})
 }
@@ -174,7 +175,9 @@ func TestLocalHandOffSkipsABusyWaiter(t *testing.T) {
 	first := q.Wait(t.Context(), q.Clients[0])
 	require.True(t, proxy.Await(enqueue, 1, testkit.Patience))
 	second := q.Wait(t.Context(), q.Clients[0])
-	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.WaitingIn(q.Clients[0], q.Key) == 2 }, "both wait")
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		return q.Clients[0].Stats().Waiting == 1 && line(q, q.Clients[0]).Waiters == 2
+	}, "both wait")
 	value := q.Value()
 	next := q.PassTo(h, second)
 	require.False(t, first.HasEnded())
@@ -196,7 +199,7 @@ func TestNoLocalHandOffToANotifiedWaiter(t *testing.T) {
 	proxy.On(faults.Script(script.Claim.SHA), 1, faults.DelayRequestUntil(claims))
 	value := q.Value()
 	locktest.Engine(q.Clients[0]).Queue.Notify(q.Entries()[0], q.Key)
-	require.False(t, q.IsQueued(q.Clients[0]))
+	require.False(t, isResting(q))
 	q.UnlockFresh(h)
 	close(claims)
 	next := w.Granted()

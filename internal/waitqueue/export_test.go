@@ -23,3 +23,51 @@ const (
 	CheckPause  = checkPause
 	ChecksAhead = checksAhead
 )
+
+// State is a snapshot of a queue.
+type State struct {
+	Subscribed bool // messages reach the client
+	Nodes      int  // at which a subscription runs
+	Channels   int  // to which the client listens, or is about to
+	Quorum     int  // RedLock calls
+	Lines      map[string]LineState
+}
+
+// LineState is a snapshot of a line.
+type LineState struct {
+	Waiters  int  // for an unfair lock
+	Resting  bool // no request of the first waiter is under way
+	Interval time.Duration
+}
+
+// State returns a snapshot of the queue.
+func (q *Queue) State() State {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := State{Subscribed: q.subscriptions.reach(), Quorum: len(q.calls), Lines: map[string]LineState{}}
+	for _, f := range q.subscriptions.all {
+		if s.Channels += len(f.channels); f.running {
+			s.Nodes++
+		}
+	}
+	for key, l := range q.lines {
+		resting := len(l.waiters) > 0 && l.waiters[0].Entry != nil
+		s.Lines[key] = LineState{Waiters: len(l.waiters), Resting: resting, Interval: l.interval}
+	}
+	return s
+}
+
+// reach reports whether messages of all nodes at which the client waits reach
+// it.
+func (s *subscriptions) reach() bool {
+	some := false
+	for _, f := range s.all {
+		for _, c := range f.channels {
+			if !c.reaches() {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
+}

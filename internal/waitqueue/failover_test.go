@@ -119,5 +119,10 @@ func TestWaitersComeBackWithTheirTickets(t *testing.T) {
 		f.AwaitQueued(5)
 		f.Unlock(h)
 		f.requireServed(append(all, last))
+		for _, c := range f.Clients[1:] {
+			testkit.Eventually(t, testkit.Patience, func() bool {
+				return locktest.Engine(c).Queue.State().Nodes == 1
+			}, "one node")
+		}
 	})
 }

@@ -80,29 +80,34 @@ func (w *Entry) LeaveWith(released error) {
 	w.Line.Exit()
 }
 
-// The budget of hand-offs within this process, counted from the grant by Redis.
-// passAlone applies while no other process is known to wait, passBeside while
-// one is. Without a budget, a process with many goroutines would leave almost
+// Budget limits the hand-offs within this process, counted from the grant by
+// Redis. Without a budget, a process with many goroutines would leave almost
 // nothing to the others.
-const (
-	passesAlone = 1000
-	passAlone   = 10 * time.Millisecond
-	passBeside  = time.Millisecond
-)
+type Budget struct {
+	Times  int16
+	Alone  time.Duration // while no other process is known to wait
+	Beside time.Duration // while one is
+}
+
+// DefaultBudget returns the budget of a client.
+func DefaultBudget() Budget {
+	return Budget{Times: 1000, Alone: 10 * time.Millisecond, Beside: time.Millisecond}
+}
 
 // Next removes and returns the waiter that gets the lock next in this process.
 // Redis granted the lock a time of held ago. It was handed off passes times
-// since then.
-// Next returns nil if there is no suitable waiter, or if it is the turn of
-// other processes.
-func (q *Queue) Next(redisKey string, held time.Duration, passes int16, s *lockspec.Spec) (next *Waiter, left *Entry) {
+// since then. Next returns nil if there is no suitable waiter, or if the budget
+// is spent: it is the turn of other processes.
+func (q *Queue) Next(
+	redisKey string, held time.Duration, passes int16, b Budget, s *lockspec.Spec,
+) (next *Waiter, left *Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[redisKey]
 	if l == nil || len(l.waiters) == 0 {
 		return nil, nil
 	}
-	if held > passAlone || passes >= passesAlone || l.remote && held > passBeside {
+	if held > b.Alone || passes >= b.Times || l.remote && held > b.Beside {
 		return nil, nil
 	}
 	i := 0

@@ -102,6 +102,10 @@ func line(q *bench, c *relock.Client) waitqueue.LineState {
 	return locktest.Engine(c).Queue.State().Lines[q.Key]
 }
 
+// isResting reports whether the first local waiter has an entry in Redis and no
+// request under way.
+func isResting(q *bench) bool { return line(q, q.Clients[0]).Resting }
+
 // channel is where a client gets its messages.
 func channel(c *relock.Client) string { return locktest.Prefix(c) + locktest.Engine(c).Identity.ID }
 

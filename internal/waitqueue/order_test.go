@@ -72,12 +72,12 @@ func TestManyWaitersOfOneClient(t *testing.T) {
 		}
 		testkit.Eventually(t, testkit.Patience, func() bool {
 			most = max(most, connections())
-			return q.QueueLength() == q.EntriesOf(waiters, 1) && (m.Fair || locktest.WaitingIn(c, q.Key) == waiters)
+			return q.QueueLength() == q.EntriesOf(waiters, 1) && (m.Fair || c.Stats().Waiting == waiters)
 		}, "all wait")
 		q.Unlock(h)
 		testkit.Eventually(t, testkit.Patience, func() bool {
 			most = max(most, connections())
-			return q.QueueLength() == 0 && locktest.WaitingIn(c, q.Key) == 0
+			return q.QueueLength() == 0 && c.Stats().Waiting == 0
 		}, "all are served")
 		testkit.AllWithin(t, results, testkit.Patience)
 		require.Equal(t, waiters, served.all)
@@ -215,9 +215,11 @@ func waitToo(ctx context.Context, q *bench, n int, c *relock.Client, opts ...rel
 	if q.Fair {
 		return q.WaitNext(ctx, n, c, opts...)
 	}
-	before := locktest.WaitingIn(c, q.Key)
+	before := c.Stats().Waiting
 	w := q.Wait(ctx, c, opts...)
-	testkit.Eventually(q, testkit.Patience, func() bool { return locktest.WaitingIn(c, q.Key) == before+1 && q.IsQueued(c) }, "waits")
+	testkit.Eventually(q, testkit.Patience, func() bool {
+		return c.Stats().Waiting == before+1 && line(q, c).Resting
+	}, "waits")
 	return w
 }
 

@@ -59,7 +59,9 @@ func TestWaiterTriesAgainAfterItsSubscriptionWasCut(t *testing.T) {
 			took = append(took, watch.Net())
 			q.Unlock(next)
 			require.Error(t, h.Unlock(t.Context()))
-			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.IsSubscribed(q.Clients[1]) }, "subscribed again")
+			testkit.Eventually(t, testkit.Patience, func() bool {
+				return locktest.Engine(q.Clients[1]).Queue.State().Subscribed
+			}, "subscribed again")
 		}
 		requireMedian(t, took, far/4)
 	})

@@ -133,21 +133,6 @@ func (f *subscription) isRetired() bool {
 	return f.retired
 }
 
-// reach reports whether messages of all nodes at which the client waits reach
-// it.
-func (s *subscriptions) reach() bool {
-	some := false
-	for _, f := range s.all {
-		for _, c := range f.channels {
-			if !c.reaches() {
-				return false
-			}
-			some = true
-		}
-	}
-	return some
-}
-
 // uses reports whether any call of the client may need a message on the
 // channel; mu is held.
 func (q *Queue) uses(c *channel) bool {

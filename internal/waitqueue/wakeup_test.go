@@ -135,7 +135,7 @@ func TestForgedMessages(t *testing.T) {
 		require.False(t, third.HasEnded())
 		require.Equal(t, before, q.Server.Content(t, q.Key), "the hold was touched")
 		require.Equal(t, 2, q.QueueLength(), "%s", q.Snapshot())
-		require.True(t, locktest.IsSubscribed(c))
+		require.True(t, locktest.Engine(c).Queue.State().Subscribed)
 		h, _ = q.HandOff(h, second)
 		h, _ = q.HandOff(h, third)
 		q.UnlockLast(h)
@@ -194,7 +194,7 @@ func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
 	w := b.WaitPatiently(t.Context(), others)
 	b.AwaitListed(1, others)
 	node := 0
-	for len(b.ListedWaits(node)) != 1 || !locktest.IsSubscribed(others[node]) {
+	for len(b.ListedWaits(node)) != 1 || !b.IsSubscribed(others[node]) {
 		node++
 	}
 	text := b.ListedWaits(node)[0] + " " + b.Prefix + "{k}"
@@ -202,8 +202,16 @@ func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
 	slack := 20 * (1 + int(took/time.Second)) // renewals, rounds that have begun, and polls
 	require.LessOrEqual(t, rounds, allowed+slack)
 	next, _ := b.Granted(w, h)
+	ctx, cancel := context.WithCancel(t.Context())
+	leaves := b.WaitPatiently(ctx, others)
+	b.AwaitListed(1, others)
+	cancel()
+	require.ErrorIs(t, leaves.End(), context.Canceled)
 	require.NoError(t, next.Unlock(t.Context()))
 	b.RequireNoListedWaits(others)
+	for _, c := range others {
+		require.Zero(t, locktest.Engine(c).Queue.State().Quorum, "it still listens for a call")
+	}
 }
 
 // A wake-up that comes within the pause after an attempt causes one when that

@@ -41,12 +41,13 @@ func (c *cell) setUp(nodes []*redistest.Server) {
 	}
 	c.lock = c.kind.lock(c, c.Client, opts...)
 	for range c.levels {
+		began := time.Now()
 		h, err := c.take(c.Context(), c.lock)
 		require.NoError(c, err)
 		c.holds = append(c.holds, h)
 		c.until = h.ValidUntil()
 		if c.keeps {
-			c.keep = locktest.LeaseOf(h).State().Keep
+			c.keep = began.Add(c.minHold(c.fault))
 		}
 	}
 }

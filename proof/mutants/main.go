@@ -11,6 +11,7 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -20,14 +21,20 @@ import (
 
 func main() {
 	only := flag.String("run", "", "run the mutants whose names match this regexp")
-	touched := flag.Bool("touched", false, "run those whose diff, file, or test's file differs from the commit "+
-		"RELOCK_BASE (default: the newest over a day old)")
+	var changed map[string]bool
+	flag.Func("touched", "run those whose diff, file, or test's file is one of these `files`", func(files string) error {
+		changed = map[string]bool{}
+		for name := range strings.FieldsSeq(files) {
+			changed[name] = true
+		}
+		return nil
+	})
 	most := flag.Int("most", 0, "run at most this many, drawn at random")
 	seed := flag.Uint64("seed", rand.Uint64N(1_000_000), "of what is drawn")
 	flag.Parse()
 	pattern, err := regexp.Compile(*only)
 	if err == nil {
-		err = tryChosen(choice{pattern, *touched, os.Getenv("RELOCK_BASE"), *most, *seed})
+		err = tryChosen(choice{pattern, changed, *most, *seed})
 	}
 	switch {
 	case errors.Is(err, testbinary.ErrNoServer) && os.Getenv("CI") == "":

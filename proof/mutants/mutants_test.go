@@ -52,12 +52,12 @@ func TestMutantsApply(t *testing.T) {
 // A person can put each mutant into the code with git apply.
 func TestGitTakesMutants(t *testing.T) {
 	root, all := loaded(t)
-	if _, err := git(root, "rev-parse"); err != nil {
-		redistest.Lacks(t, err.Error())
+	if err := exec.Command("git", "-C", root, "rev-parse").Run(); err != nil {
+		redistest.Lacks(t, "no git, or no repository: "+err.Error())
 	}
 	for _, m := range all {
-		_, err := git(root, "apply", "--check", m.path())
-		assert.NoError(t, err, m.path())
+		out, err := exec.Command("git", "-C", root, "apply", "--check", m.path()).CombinedOutput() //nolint:gosec // our own files
+		assert.NoError(t, err, "%s", out)
 	}
 }
 
@@ -94,20 +94,6 @@ func TestMutantsNameRuleAndTest(t *testing.T) {
 			tests[m.in] = names
 		}
 		assert.NotEmpty(t, tests[m.in][m.function()], "%s: %s is not in %q", m.path(), m.function(), m.in)
-	}
-}
-
-func TestEachScriptHasAMutant(t *testing.T) {
-	root, all := loaded(t)
-	changed := map[string]bool{}
-	for _, m := range all {
-		changed[m.file] = true
-	}
-	scripts, err := filepath.Glob(filepath.Join(root, "lua", "*.lua"))
-	require.NoError(t, err)
-	require.Greater(t, len(scripts), 50)
-	for _, path := range scripts {
-		assert.True(t, changed["lua/"+filepath.Base(path)], "lua/%s has none", filepath.Base(path))
 	}
 }
 

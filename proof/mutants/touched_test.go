@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,105 +14,35 @@ import (
 	"github.com/relock-go/relock/internal/test/redistest"
 )
 
-// history is a repository whose commits are made by a test.
-type history struct {
-	*testing.T
-	root string
-}
-
-func newHistory(t *testing.T) history {
-	if _, err := exec.LookPath("git"); err != nil {
-		redistest.Lacks(t, "git is not on PATH")
-	}
-	h := history{t, t.TempDir()}
-	h.git("init", "-q")
-	h.write("a.go", "a")
-	h.write("b.go", "b")
-	h.write("a_test.go", "package x\n\nfunc TestA(t *testing.T) {}\n")
-	h.write("b_test.go", "package x\n\nfunc TestB(t *testing.T) {}\n")
-	return h
-}
-
-func (h history) write(name, text string) {
-	h.Helper()
-	path := filepath.Join(h.root, name)
-	require.NoError(h, os.MkdirAll(filepath.Dir(path), 0o750))
-	require.NoError(h, os.WriteFile(path, []byte(text), 0o600))
-}
-
-func (h history) git(args ...string) string {
-	h.Helper()
-	out, err := git(h.root, append([]string{"-c", "user.name=x", "-c", "user.email=x@example.org"}, args...)...)
-	require.NoError(h, err)
-	return out
-}
-
-// commit commits what is there, as of so long ago, and returns the commit.
-func (h history) commit(age time.Duration) string {
-	h.Helper()
-	h.git("add", ".")
-	h.Setenv("GIT_COMMITTER_DATE", time.Now().Add(-age).Format(time.RFC3339))
-	h.git("commit", "-q", "--allow-empty", "-m", "x")
-	return h.git("rev-parse", "HEAD")
-}
-
 var ab = []mutant{
 	{name: "code-of-a", file: "a.go", test: "TestB"},
 	{name: "code-of-b", file: "b.go", test: "TestB/sub"},
 	{name: "test-of-a", file: "c.go", test: "TestA/sub"},
 }
 
-// touched returns the names of the mutants that the change touches.
-func (h history) touched(base string) (names []string) {
-	h.Helper()
-	mutants, _, err := choice{pattern: regexp.MustCompile(""), touched: true, base: base}.from(h.root, ab)
-	require.NoError(h, err)
-	for _, m := range mutants {
-		names = append(names, m.name)
-	}
-	return names
-}
-
+// Mutants are touched by a change of their file, of their test, or of the fault
+// itself. If the change touches none, some are drawn.
 func TestTouched(t *testing.T) {
-	h := newHistory(t)
-	all := []string{"code-of-a", "code-of-b", "test-of-a"}
-	old := h.commit(48 * time.Hour)
-	require.Equal(t, all, h.touched(""), "where nothing differs, a sample")
-	h.write("a.go", "A")
-	require.Equal(t, []string{"code-of-a"}, h.touched(""), "a file that is not committed")
-	young := h.commit(0)
-	require.Equal(t, []string{"code-of-a"}, h.touched(""), "a commit that is less than a day old")
-	h.write("a_test.go", "package x\n\nfunc TestA(t *testing.T) { t.Log() }\n")
-	require.Equal(t, []string{"test-of-a"}, h.touched(young), "a test alone")
-	require.Equal(t, []string{"code-of-a", "test-of-a"}, h.touched(old))
-	h.write("c.go", "c")
-	require.Equal(t, []string{"test-of-a"}, h.touched(young), "a new file")
-	h.write(ab[1].path(), "b")
-	require.Equal(t, []string{"code-of-b", "test-of-a"}, h.touched(young), "a new mutant")
-	_, _, err := choice{pattern: regexp.MustCompile(""), touched: true, base: "nothing"}.from(h.root, ab)
-	require.ErrorContains(t, err, "RELOCK_BASE=nothing")
-}
-
-// What others have added to the base since is no part of the change.
-func TestTouchedSinceTheMergeBase(t *testing.T) {
-	h := newHistory(t)
-	first := h.commit(72 * time.Hour)
-	h.write("b.go", "B")
-	others := h.commit(48 * time.Hour)
-	h.git("checkout", "-q", first)
-	h.write("a.go", "A")
-	h.commit(0)
-	require.Equal(t, []string{"code-of-a"}, h.touched(others))
-}
-
-// Where no commit can be compared with, all count as touched.
-func TestTouchedWithoutHistory(t *testing.T) {
-	h := newHistory(t)
-	h.commit(0)
-	mutants, why, err := choice{pattern: regexp.MustCompile("code"), touched: true}.from(h.root, ab)
-	require.NoError(t, err)
-	require.Len(t, mutants, 2)
-	require.Equal(t, "2 mutants: no commit to compare with", why)
+	root := t.TempDir()
+	for _, name := range []string{"A", "B"} {
+		text := "package x\n\nfunc Test" + name + "(t *testing.T) {}\n"
+		require.NoError(t, os.WriteFile(filepath.Join(root, strings.ToLower(name)+"_test.go"), []byte(text), 0o600))
+	}
+	for file, want := range map[string][]string{
+		"a.go":       {"code-of-a"},
+		"a_test.go":  {"test-of-a"},
+		"b_test.go":  {"code-of-a", "code-of-b"},
+		ab[1].path(): {"code-of-b"},
+		"d.go":       {"code-of-a", "code-of-b", "test-of-a"},
+	} {
+		mutants, _, err := choice{pattern: regexp.MustCompile(""), changed: map[string]bool{file: true}}.from(root, ab)
+		require.NoError(t, err)
+		var names []string
+		for _, m := range mutants {
+			names = append(names, m.name)
+		}
+		require.Equal(t, want, names, file)
+	}
 }
 
 func TestSample(t *testing.T) {
@@ -132,4 +63,55 @@ func TestSample(t *testing.T) {
 	require.Len(t, drawn, len(ab), "each of them is drawn some time")
 	_, _, err := choice{pattern: regexp.MustCompile("nobody")}.from("", ab)
 	require.ErrorContains(t, err, `no mutant matches "nobody"`)
+}
+
+// scripts/touched.sh prints what is not committed, what is committed since the
+// merge base, and no more.
+func TestTouchedFiles(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		redistest.Lacks(t, "git is not on PATH")
+	}
+	root := filepath.Join(t.TempDir(), "project")
+	run := func(name string, args ...string) (string, error) {
+		cmd := exec.Command(name, args...) //nolint:gosec // git, and our script
+		cmd.Dir = root
+		out, err := cmd.Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	git := func(args ...string) string {
+		out, err := run("git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.org"}, args...)...)
+		require.NoError(t, err)
+		return out
+	}
+	commit := func(file string, age time.Duration) string {
+		require.NoError(t, os.WriteFile(filepath.Join(root, file), []byte(file), 0o600))
+		git("add", ".")
+		t.Setenv("GIT_COMMITTER_DATE", time.Now().Add(-age).Format(time.RFC3339))
+		git("commit", "-q", "-m", "x")
+		return git("rev-parse", "HEAD")
+	}
+	touched := func(base string) string {
+		t.Setenv("RELOCK_BASE", base)
+		files, err := run("scripts/touched.sh")
+		require.NoError(t, err)
+		return files
+	}
+	project, _ := loaded(t)
+	script, err := os.ReadFile(filepath.Join(project, "scripts", "touched.sh"))
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "scripts"), 0o750))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "scripts", "touched.sh"), script, 0o700)) //nolint:gosec // it is run
+
+	require.Empty(t, touched(""), "a source tree without history")
+	git("init", "-q")
+	first := commit("first.go", 72*time.Hour)
+	others := commit("of-others.go", 48*time.Hour)
+	git("checkout", "-q", first)
+	commit("mine.go", 0)
+	require.Equal(t, "mine.go", touched(""), "since a commit that is over a day old")
+	require.NoError(t, os.WriteFile(filepath.Join(root, "new.go"), nil, 0o600))
+	require.Equal(t, "mine.go\nnew.go", touched(others), "since the merge base")
+	t.Setenv("RELOCK_BASE", "nothing")
+	_, err = run("scripts/touched.sh")
+	require.Error(t, err)
 }

@@ -3,16 +3,13 @@ package browser
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -32,7 +29,8 @@ type tab struct {
 	testing.TB
 	ctx    context.Context
 	url    string
-	client *relock.Client
+	server *redistest.Server
+	client *relock.Client // of the page
 
 	mu       sync.Mutex
 	troubles []string
@@ -44,7 +42,7 @@ func open(t testing.TB, opts ...relockweb.Option) *tab {
 	t.Helper()
 	path := browserPath(t)
 	s := redistest.Start(t)
-	b := &tab{TB: t, client: locktest.CloseLater(t)(relock.NewClient(s.Network, s.Address, ""))}
+	b := &tab{TB: t, server: s, client: locktest.CloseLater(t)(relock.NewClient(s.Network, s.Address, ""))}
 	opts = append(opts, relockweb.WithActions(func(*http.Request, relockweb.Action) error { return nil }))
 	mux := http.NewServeMux()
 	mux.Handle("/debug/relock", relockweb.Handler(b.client, opts...))
@@ -194,25 +192,14 @@ func TestLettersInABrowser(t *testing.T) {
 	b.calm()
 }
 
-// Nothing is wider than the window, light and dark, on a phone and on a
-// desktop. RELOCK_SHOTS is a folder for screenshots.
-func TestWidths(t *testing.T) {
+// A form of another holder ends nothing, and the new one is shown.
+func TestOldFormInABrowser(t *testing.T) {
 	b := open(t)
-	for _, key := range []string{"orders/42", "stock/9", "a-very-long-name-of-a-lock-that-somebody-has-made-of-parts"} {
-		b.take(key)
-	}
-	for _, scheme := range []string{"light", "dark"} {
-		for _, width := range []int64{380, 1280} {
-			var over bool
-			var shot []byte
-			b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
-				chromedp.EmulateViewport(width, 800), chromedp.Navigate(b.url),
-				chromedp.Evaluate(`document.documentElement.scrollWidth > innerWidth`, &over), chromedp.CaptureScreenshot(&shot))
-			require.False(t, over, "%s, %d px", scheme, width)
-			if folder := os.Getenv("RELOCK_SHOTS"); folder != "" {
-				require.NoError(t, os.WriteFile(filepath.Join(folder, fmt.Sprint(scheme, "-", width, ".png")), shot, 0o600))
-			}
-		}
-	}
-	b.calm()
+	h := b.take("key")
+	b.do(chromedp.Navigate(b.url+"?lock=key"), chromedp.Focus(`input[name=reason]`), chromedp.KeyEvent("it hangs"))
+	require.NoError(t, h.Unlock(t.Context()))
+	next := b.take("key")
+	b.do(chromedp.KeyEvent("\r"))
+	b.says("nothing was done: the lock has changed since you looked")
+	require.NoError(t, next.Unlock(t.Context()))
 }

@@ -113,7 +113,7 @@ var errNoTimeouts = fmt.Errorf("%w: pool: its connections do not implement redis
 func (d *Pool) Send(ctx context.Context, limit driver.Limits, r driver.Request) driver.Result {
 	n := d.busy.Add(1)
 	defer d.busy.Add(-1)
-	if n > d.apart && r.Ack == nil {
+	if (n > d.apart || limit.Beside) && r.Ack == nil {
 		return d.shared.call(ctx, limit, r)
 	}
 	return d.Call(ctx, limit, r)

@@ -33,7 +33,7 @@ func TestMaxActiveWithoutWait(t *testing.T) {
 	require.ErrorIs(t, err, redis.ErrPoolExhausted, "the last reason seen")
 
 	waiting := testkit.Async(t, func() error { return relock.NewRedisLock("k", c, relock.WithBlock()).Lock(t.Context()) })
-	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.WaitingIn(c, locktest.KeyOf(c, "k")) == 1 }, "it waits")
+	testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Waiting == 1 }, "it waits")
 	putBack(c, conns)
 	require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience), "a blocking Lock rides out a full pool")
 	require.LessOrEqual(t, locktest.PoolOf(c).Open(), 2)

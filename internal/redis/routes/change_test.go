@@ -104,8 +104,7 @@ func waitFor(t testing.TB, ctx context.Context, c *relock.Client, key string, op
 	t.Helper()
 	result := testkit.Async(t, func() error { return lockOnce(ctx, c, key, opts...) })
 	testkit.Eventually(t, testkit.Patience, func() bool {
-		s := locktest.Engine(c).Queue.State()
-		return s.Subscribed && s.Lines[locktest.KeyOf(c, key)].Entries == 1
+		return c.Stats().Waiting == 1 && locktest.IsSubscribed(c, key)
 	}, "waits, subscribed")
 	return result
 }
@@ -261,8 +260,7 @@ func TestOldMasterIsClosed(t *testing.T) {
 		require.NoError(t, h.Unlock(t.Context()))
 		require.NoError(t, testkit.ResultWithin(t, got, testkit.Patience))
 		testkit.Eventually(t, testkit.Patience, func() bool {
-			e := locktest.Engine(c)
-			return routerOf(c).Size() == 1 && e.Queue.State().Nodes == 1
+			return routerOf(c).Size() == 1
 		}, "is closed")
 		require.NoError(t, lockOnce(t.Context(), c, "k"))
 		if name != "demoted" {

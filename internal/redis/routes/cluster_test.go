@@ -78,7 +78,7 @@ func (c *onCluster) waits(ctx context.Context, client *relock.Client, l locktest
 	c.Helper()
 	result := testkit.Async(c, func() error { return l.Do(ctx, locktest.Nothing) })
 	testkit.Eventually(c, testkit.Patience, func() bool {
-		return locktest.Engine(client).Queue.State().Lines[c.Key(c.name)].Entries == 1
+		return client.Stats().Waiting == 1
 	}, "is queued")
 	return result
 }
@@ -90,8 +90,7 @@ func (c *onCluster) queued() int64 {
 
 // releases reports whether a client has a release to send.
 func releases(c *relock.Client) bool {
-	limit, _ := locktest.Engine(c).Retrier.Bounds()
-	return limit > 0
+	return len(locktest.Engine(c).Retrier.Unconfirmed()) > 0
 }
 
 // requireIdle waits until no client has a release to send.

@@ -61,35 +61,25 @@ func (c *FaultBench) lookOver(conn redis.Conn) {
 	}
 }
 
-// Validity is until when a lease was valid at some moment.
-type Validity struct {
-	lease *lease.Lease
-	until time.Time
-}
-
-// ValidLeases returns the leases of the cell's lock that are valid. Their
-// mutexes come before the client's.
+// ValidLeases returns until when the client's holds of the cell's lock are
+// valid. Their mutexes come before the client's.
 func ValidLeases(c *relock.Client) (all []Validity) {
-	for _, l := range Engine(c).Leases() {
-		if until := validUntil(l); l.State().Key == FaultKey && !until.IsZero() {
-			all = append(all, Validity{l, until})
+	for h := range Engine(c).Holding() {
+		if until := h.ValidUntil(); h.Key() == FaultKey && !until.IsZero() {
+			all = append(all, Validity{h, until})
 		}
 	}
 	return all
 }
 
-// live reports whether the lease is still valid.
-func (b Validity) live() bool { return !validUntil(b.lease).IsZero() }
-
-// validUntil returns ValidUntil of a lease, without the loss that it may
-// declare.
-func validUntil(l *lease.Lease) time.Time {
-	s := l.State()
-	if s.Err != nil || time.Until(s.ValidUntil) <= 0 {
-		return time.Time{}
-	}
-	return s.ValidUntil
+// Validity is until when a hold was valid at some moment.
+type Validity struct {
+	hold  *lease.Hold
+	until time.Time
 }
+
+// live reports whether the hold is still valid.
+func (b Validity) live() bool { return !b.hold.ValidUntil().IsZero() }
 
 // RequireValidity checks that a hold is not valid for longer than a lease that
 // begins when the proxy got the first request that matches.

@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -48,12 +49,16 @@ func Calls(t testing.TB, s *redistest.Server, command string) int {
 	return testkit.CallsIn(t, text, command)
 }
 
-// IsSubscribed reports whether the client's waiters hear of hand-offs.
-func IsSubscribed(c *relock.Client) bool { return Engine(c).Queue.State().Subscribed }
+// IsSubscribed reports whether messages about a lock reach the client. The
+// client subscribes if it has not done so yet.
+func IsSubscribed(c *relock.Client, key string) bool { return Engine(c).Queue.Reached(KeyOf(c, key)) }
 
-// WaitingIn returns how many calls of the client wait locally for a lock.
-func WaitingIn(c *relock.Client, redisKey string) int {
-	return len(Engine(c).Queue.State().Lines[redisKey].Waiters)
+// IsIdle reports whether the client has neither holds nor calls, and no entry
+// in a queue. No call of it may use the named locks.
+func IsIdle(c *relock.Client, keys ...string) bool {
+	q, s := Engine(c).Queue, c.Stats()
+	uses := func(key string) bool { return q.Uses(KeyOf(c, key)) }
+	return s.Held == 0 && s.Waiting == 0 && len(q.Cancels()) == 0 && !slices.ContainsFunc(keys, uses)
 }
 
 // RequireFree checks that the lock has no key.
@@ -90,16 +95,6 @@ func levelsIn(t testing.TB, hash map[string]string) (n int) {
 	return n
 }
 
-// StaysHeld checks every few milliseconds that a hold is held, and leaves the
-// machine to other tests between. A hold that was lost stays lost.
-func StaysHeld(t *testing.T, s *redistest.Server, c *relock.Client, h relock.Hold, d time.Duration) {
-	t.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		require.NoError(t, h.Err())
-		RequireHeld(t, s, c, h.Key())
-	}
-}
-
 // RequireAtOnce runs a blocking Lock that must fail without waiting, and
 // returns its error.
 func RequireAtOnce(t testing.TB, lock func(context.Context) error) error {
@@ -122,11 +117,7 @@ func RequireNoQueues(t testing.TB, s *redistest.Server, c *relock.Client, keys .
 	for _, key := range keys {
 		testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", KeyOf(c, key), KeyOf(c, key)+":q") == int64(0) }, "nothing left of "+key)
 	}
-	testkit.Eventually(t, testkit.Patience, func() bool {
-		state := Engine(c).Queue.State()
-		return len(state.Lines) == 0 && state.Waits == 0
-	}, "no waits are remembered")
-	require.Zero(t, c.Stats().Held)
+	testkit.Eventually(t, testkit.Patience, func() bool { return IsIdle(c, keys...) }, "nothing is remembered")
 }
 
 // RequireRWGone checks that nothing is left of a read/write lock, including the

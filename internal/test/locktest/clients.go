@@ -98,7 +98,7 @@ func AsUser(t testing.TB, s *redistest.Server, user, prefix string, rules []any,
 
 // Patient returns c, whose holders have longer to learn why they were refused.
 func Patient(c *relock.Client) *relock.Client {
-	Engine(c).SetReasonLimit(testkit.Patience)
+	Engine(c).Limits.Notice = testkit.Patience
 	return c
 }
 

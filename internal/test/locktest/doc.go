@@ -24,6 +24,7 @@
 //   - parallel.go: subtests that wait together, and TestMain
 //   - inside.go: what is below the public API
 //
-// [Engine], [Level] and their like read unexported fields, so that the public
-// API has nothing that only tests need.
+// [Engine] and [Level] lead to what the public API does not show. They have
+// what the engine has for its users. What else a package has inside is seen by
+// its own tests, through its export_test.go.
 package locktest

@@ -21,9 +21,6 @@ func Prefix(c *relock.Client) string { return strings.TrimSuffix(Engine(c).Redis
 // Level returns the engine's side of a hold.
 func Level(h relock.Hold) *lease.Hold { return carried.By(h.Context()).Hold.(*lease.Hold) }
 
-// LeaseOf returns the lease of a hold.
-func LeaseOf(h relock.Hold) *lease.Lease { return Level(h).Lease() }
-
 // AwaitRenewal waits until a hold has been renewed once more.
 func AwaitRenewal(t testing.TB, h relock.Hold, limit time.Duration) {
 	t.Helper()
@@ -74,10 +71,11 @@ func awaitLonger(t testing.TB, h relock.Hold, until time.Time, limit time.Durati
 	testkit.Eventually(t, limit, func() bool { return h.ValidUntil().After(until) }, "renewed")
 }
 
-// NeverStale makes a hold look as if it could be handed off for an hour.
-func NeverStale(h relock.Hold) { GrantedAt(h, time.Now().Add(time.Hour)) }
-
-// GrantedAt makes the lease of a hold look as if Redis had granted it then.
-func GrantedAt(h relock.Hold, at time.Time) {
-	LeaseOf(h).Set(func(s *lease.State) { s.Granted = at })
+// NeverStale makes the locks of a client go on to its waiters for an hour, and
+// not only for some milliseconds. It returns what undoes that.
+func NeverStale(c *relock.Client) (undo func()) {
+	e := Engine(c)
+	before := e.Limits.HandOffs
+	e.Limits.HandOffs.Alone, e.Limits.HandOffs.Beside = time.Hour, time.Hour
+	return func() { e.Limits.HandOffs = before }
 }

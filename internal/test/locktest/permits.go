@@ -2,8 +2,14 @@ package locktest
 
 import (
 	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // Permits is a semaphore with the methods of a lock. Lock and Unlock are for
@@ -18,6 +24,18 @@ func NewPermits(n int) NewLock {
 	return func(key string, c *relock.Client, opts ...relock.LockOption) AnyLock {
 		return &Permits{Semaphore: relock.NewSemaphore(key, n, c, opts...)}
 	}
+}
+
+// HoldOf returns the id of the permit with a label, in the semaphore at a key.
+// It is empty if there is none.
+func HoldOf(t testing.TB, conn redis.Conn, key, label string) string {
+	t.Helper()
+	for _, e := range scripttest.ReadRW(t, conn, key) {
+		if fields := strings.Split(e.Info, "|"); e.Kind == "r" && slices.Contains(fields, label) {
+			return e.Name
+		}
+	}
+	return ""
 }
 
 // Lock takes a permit.

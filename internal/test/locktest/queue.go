@@ -148,6 +148,3 @@ func (q *QueueBench) Behind(opts ...relock.ClientOption) (*relock.Client, *fault
 	p := faults.Start(q, q.Server.Network, q.Server.Address)
 	return Sibling(q, ServerOf(p), q.Clients[0], opts...), p
 }
-
-// HoldOf is the id of a reentrant hold.
-func HoldOf(h relock.Hold) string { return LeaseOf(h).Protocol().HoldID() }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,23 @@ type Waiting struct {
 	Hold     relock.Hold
 	Err      error
 	At       time.Time // of the end
+	sleeps   atomic.Int64
 }
+
+// sleeper counts how often a call begins to sleep until its context ends, or to
+// send what that would end.
+type sleeper struct {
+	context.Context
+	count *atomic.Int64
+}
+
+func (s sleeper) Done() <-chan struct{} {
+	s.count.Add(1)
+	return s.Context.Done()
+}
+
+// Sleeps returns how often the call has begun to sleep, or to send.
+func (w *Waiting) Sleeps() int64 { return w.sleeps.Load() }
 
 // Wait begins to wait.
 func (q *QueueBench) Wait(ctx context.Context, c *relock.Client, opts ...relock.LockOption) *Waiting {
@@ -37,7 +54,7 @@ func newWaiting(t testing.TB, snapshot func() string) *Waiting {
 
 func (w *Waiting) run(ctx context.Context, lock AnyLock) error {
 	defer close(w.Ended)
-	w.Hold, w.Err = lock.Acquire(ctx)
+	w.Hold, w.Err = lock.Acquire(sleeper{ctx, &w.sleeps})
 	w.At = time.Now()
 	return nil
 }
@@ -54,11 +71,9 @@ func (q *QueueBench) Async(ctx context.Context, f func(context.Context) error) <
 // WaitNext begins to wait, behind n others that are queued already.
 func (q *QueueBench) WaitNext(ctx context.Context, n int, c *relock.Client, opts ...relock.LockOption) *Waiting {
 	q.Helper()
-	before := q.known(c)
-	w := q.Wait(ctx, c, opts...)
+	w := q.waitToo(ctx, c, opts...)
 	// Their number is not enough: a late poll may put back an earlier wait for
 	// a moment.
-	testkit.Eventually(q, testkit.Patience, func() bool { return q.known(c) > before }, "the client knows that it is queued")
 	q.AwaitQueued(n + 1)
 	return w
 }
@@ -72,18 +87,22 @@ func (q *QueueBench) WaitSubscribed(n int, c *relock.Client, opts ...relock.Lock
 	return w
 }
 
-// known returns how many entries a client knows to be in the queue.
-func (q *QueueBench) known(c *relock.Client) int {
-	return Engine(c).Queue.State().Lines[q.Key].Entries
+// waitToo begins to wait. When it returns, the client counts the call: a first
+// waiter knows that it is queued, another one has its place in the process.
+func (q *QueueBench) waitToo(ctx context.Context, c *relock.Client, opts ...relock.LockOption) *Waiting {
+	q.Helper()
+	before := c.Stats().Waiting
+	w := q.Wait(ctx, c, opts...)
+	testkit.Eventually(q, testkit.Patience, func() bool { return c.Stats().Waiting > before }, "waits")
+	return w
 }
 
-// WaitLocally begins to wait at the first client, behind n others. It returns
-// when the first of them waits in Redis too.
+// WaitLocally begins to wait at the first client, behind n others. The first of
+// them waits in Redis too.
 func (q *QueueBench) WaitLocally(ctx context.Context, n int, opts ...relock.LockOption) *Waiting {
 	q.Helper()
-	w := q.Wait(ctx, q.Clients[0], opts...)
-	testkit.Eventually(q, testkit.Patience, func() bool { return WaitingIn(q.Clients[0], q.Key) == n+1 }, "waits")
-	testkit.Eventually(q, testkit.Patience, func() bool { return q.IsQueued(q.Clients[0]) }, "the first waits in Redis")
+	w := q.waitToo(ctx, q.Clients[0], opts...)
+	require.Equal(q, n+1, q.Clients[0].Stats().Waiting)
 	return w
 }
 
@@ -134,12 +153,9 @@ func (q *QueueBench) PassTo(h relock.Hold, w *Waiting) relock.Hold {
 // UnlockFresh is PassTo without a wait for the grant.
 func (q *QueueBench) UnlockFresh(h relock.Hold) {
 	q.Helper()
-	NeverStale(h)
+	defer NeverStale(q.Clients[0])()
 	q.Unlock(h)
 }
-
-// Passes returns how often the lease of a hold was handed off.
-func Passes(h relock.Hold) int { return LeaseOf(h).State().Passes }
 
 // UnlockEach releases the lock for each waiter that is granted it, in any
 // order.

@@ -50,12 +50,10 @@ func startInCluster(tb testing.TB, args []string) *Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &Server{Network: "tcp", Address: "127.0.0.1:" + port, dir: tempDir(tb)}
-	s.args = slices.Concat([]string{
-		"--port", port, "--bind", "127.0.0.1", "--appendonly", "no",
-		"--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+	s := onPort(tempDir(tb), port, slices.Concat([]string{
+		"--appendonly", "no", "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
 		"--cluster-replica-validity-factor", "0", "--cluster-migration-barrier", "100",
-	}, quickCopies, args)
+	}, quickCopies, args)...)
 	s.run(tb)
 	return s
 }

@@ -54,11 +54,7 @@ func (c *Cluster) masterAmong(tb testing.TB, servers []*Server) *Server {
 // Cluster is whole.
 func (c *Cluster) Return(tb testing.TB, old *Server) (master *Server) {
 	tb.Helper()
-	if old.up() {
-		old.Resume(tb)
-	} else {
-		old.BootAndLoad(tb)
-	}
+	old.revive(tb)
 	c.AwaitWhole(tb)
 	return c.masterAmong(tb, c.shardOf(old))
 }

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // up reports whether the server runs.
@@ -17,6 +16,17 @@ func (s *Server) up() bool {
 		return false
 	default:
 		return true
+	}
+}
+
+// revive starts the server again if it was killed, and resumes it if it was
+// paused.
+func (s *Server) revive(tb testing.TB) {
+	tb.Helper()
+	if s.up() {
+		s.Resume(tb)
+	} else {
+		s.BootAndLoad(tb)
 	}
 }
 
@@ -57,13 +67,8 @@ func (s *Server) appendOnlyFile(tb testing.TB) string {
 func (s *Server) BootAndLoad(tb testing.TB) {
 	tb.Helper()
 	s.Boot(tb)
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	await(tb, "redis-server does not answer", func() bool {
 		_, err := s.Try(tb, "PING")
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			tb.Fatalf("redis-server does not answer: %v", err)
-		}
-	}
+		return err == nil
+	})
 }

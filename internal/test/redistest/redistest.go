@@ -44,41 +44,6 @@ func Binary(tb testing.TB) string {
 	return path
 }
 
-// Launch runs a server on a unix socket until stop is called. It is for a whole
-// test binary (TestMain, examples). It returns an error if there is no
-// redis-server.
-func Launch() (s *Server, stop func(), err error) {
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		return nil, nil, err
-	}
-	dir, err := os.MkdirTemp("", "relock")
-	if err != nil {
-		return nil, nil, err
-	}
-	s = onSocket(dir, nil)
-	err = s.boot(path)
-	return s, func() {
-		s.kill()
-		_ = os.RemoveAll(dir)
-	}, err
-}
-
-// LaunchOrExit is Launch for a TestMain. Without a redis-server it ends the
-// process: the tests are skipped, or under CI they fail.
-func LaunchOrExit() (s *Server, stop func()) {
-	s, stop, err := Launch()
-	if err == nil {
-		return s, stop
-	}
-	fmt.Fprintln(os.Stderr, "no server:", err)
-	if os.Getenv("CI") != "" {
-		os.Exit(1)
-	}
-	os.Exit(0)
-	return nil, nil
-}
-
 func onSocket(dir string, args []string) *Server {
 	s := &Server{Network: "unix", Address: filepath.Join(dir, "redis.sock"), dir: dir}
 	s.args = append([]string{"--port", "0", "--unixsocket", s.Address}, args...)
@@ -96,10 +61,14 @@ func Start(tb testing.TB, args ...string) *Server {
 // StartTCP runs a server on a free port of 127.0.0.1 until the test ends.
 func StartTCP(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	port := FreePort(tb)
-	s := &Server{Network: "tcp", Address: "127.0.0.1:" + port, dir: tempDir(tb)}
-	s.args = append([]string{"--port", port, "--bind", "127.0.0.1"}, args...)
+	s := onPort(tempDir(tb), FreePort(tb), args...)
 	s.run(tb)
+	return s
+}
+
+func onPort(dir, port string, args ...string) *Server {
+	s := &Server{Network: "tcp", Address: "127.0.0.1:" + port, dir: dir}
+	s.args = append([]string{"--port", port, "--bind", "127.0.0.1"}, args...)
 	return s
 }
 
@@ -112,14 +81,6 @@ func Shared(tb testing.TB) *Server {
 		return s
 	}
 	return Start(tb)
-}
-
-// LaunchShared is Shared for a TestMain.
-func LaunchShared() (s *Server, stop func()) {
-	if s := named(); s != nil {
-		return s, func() {}
-	}
-	return LaunchOrExit()
 }
 
 func named() *Server {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,36 +47,26 @@ func StartSentinels(tb testing.TB, downAfter time.Duration, args ...string) *Sen
 // LaunchSentinel runs a server and its only sentinel until stop is called, as
 // [Launch] does. It returns the sentinel's address.
 func LaunchSentinel() (address string, stop func(), err error) {
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		return "", nil, err
-	}
-	dir, err := os.MkdirTemp("", "relock")
+	l, err := newLaunch()
 	if err != nil {
 		return "", nil, err
 	}
 	s := &Sentinels{}
-	stop = func() {
-		for _, one := range append(s.Servers, s.Sentinels...) {
-			one.kill()
-		}
-		_ = os.RemoveAll(dir)
-	}
 	for _, all := range []*[]*Server{&s.Servers, &s.Sentinels} {
 		port, err := ports.Free()
 		if err != nil {
-			return "", stop, err
+			return "", l.stop, err
 		}
-		*all = []*Server{{Network: "tcp", Address: "127.0.0.1:" + port, dir: dir, args: []string{"--port", port, "--bind", "127.0.0.1"}}}
+		*all = []*Server{onPort(l.dir, port)}
 	}
 	master, sentinel := s.Servers[0], s.Sentinels[0]
-	if err := master.boot(path); err != nil {
-		return "", stop, err
+	if err := l.boot(master); err != nil {
+		return "", l.stop, err
 	}
 	if err := s.configure(sentinel, time.Minute); err != nil {
-		return "", stop, err
+		return "", l.stop, err
 	}
-	return sentinel.Address, stop, sentinel.boot(path)
+	return sentinel.Address, l.stop, l.boot(sentinel)
 }
 
 // configure writes the configuration of a sentinel.
@@ -91,10 +80,7 @@ func (s *Sentinels) configure(one *Server, downAfter time.Duration) error {
 func (s *Sentinels) startSentinels(tb testing.TB, downAfter time.Duration) {
 	tb.Helper()
 	for range 3 {
-		port := FreePort(tb)
-		s.Sentinels = append(s.Sentinels, &Server{
-			Network: "tcp", Address: "127.0.0.1:" + port, dir: tempDir(tb), args: []string{"--port", port, "--bind", "127.0.0.1"},
-		})
+		s.Sentinels = append(s.Sentinels, onPort(tempDir(tb), FreePort(tb)))
 	}
 	for i, one := range s.Sentinels {
 		if err := s.configure(one, time.Duration(i+1)*downAfter); err != nil {
@@ -214,11 +200,7 @@ func (s *Sentinels) Replaced(tb testing.TB, old *Server) bool {
 // again, a paused one goes on. It returns the master once the set is whole.
 func (s *Sentinels) Return(tb testing.TB, old *Server) (master *Server) {
 	tb.Helper()
-	if old.up() {
-		old.Resume(tb)
-	} else {
-		old.BootAndLoad(tb)
-	}
+	old.revive(tb)
 	await(tb, "the set is not whole", func() bool {
 		master = s.Agreed(tb)
 		return master != nil && s.follow(tb, master) && s.isWhole(tb)

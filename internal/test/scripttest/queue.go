@@ -185,7 +185,7 @@ func (b *Queue) Entries() []string {
 		return all
 	}
 	for _, e := range ReadRW(b, b.Conn, b.Key) {
-		all = append(all, e.Kind+":"+e.name)
+		all = append(all, e.Kind+":"+e.Name)
 	}
 	slices.Sort(all)
 	return all

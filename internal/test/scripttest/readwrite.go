@@ -14,7 +14,7 @@ import (
 // it.
 type RWEntry struct {
 	Kind  string // r, w, k or v
-	name  string // the id of the hold or the wait
+	Name  string // the id of the hold or the wait
 	Until int64  // us
 	Seq   int64
 	RWNote
@@ -38,7 +38,7 @@ func ReadRW(t testing.TB, conn redis.Conn, key string) (all []RWEntry) {
 		if strings.HasPrefix(entry, "#") {
 			continue // the number of a hold's change
 		}
-		e := RWEntry{Kind: kind, name: name, Until: score, Seq: -scores["#"+name]}
+		e := RWEntry{Kind: kind, Name: name, Until: score, Seq: -scores["#"+name]}
 		if note := notes[name]; note != "" {
 			e.Counts, note, _ = strings.Cut(note, "|")
 			i := strings.LastIndexByte(note, '|')
@@ -70,7 +70,7 @@ func (b *Queue) requireWhole() {
 	}
 	all := ReadRW(b, b.Conn, b.Key)
 	for _, e := range all {
-		if e.Kind == "w" || e.Kind == "v" && Wait(e.name).letters()[0] == 'w' {
+		if e.Kind == "w" || e.Kind == "v" && Wait(e.Name).letters()[0] == 'w' {
 			require.Len(b, all, 1, "beside one that writes: %v", all)
 		}
 		if e.Kind != "k" && e.Kind != "f" { // a late copy of a request may have made its hold again
@@ -98,7 +98,7 @@ func (b *Queue) lastEnd(all []RWEntry) int64 {
 func (b *Queue) Entry(w Wait) RWEntry {
 	b.Helper()
 	for _, e := range ReadRW(b, b.Conn, b.Key) {
-		if e.name == w.Hold() {
+		if e.Name == w.Hold() {
 			return e
 		}
 	}

@@ -86,6 +86,30 @@ func (c *connection) completeLetter(
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
+// completePaused names the paused keys of the queue that is the first argument.
+func (c *connection) completePaused(
+	cmd *cobra.Command, args []string, begin string,
+) (keys []string, _ cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return c.completeQueue(cmd, args, begin)
+	}
+	c.briefly(cmd, func(ctx context.Context, client *relock.Client) {
+		q, err := readerOf(args[0], client)
+		if err != nil {
+			return
+		}
+		for paused, err := range q.PausedKeys(ctx) {
+			if err != nil || len(keys) == completionKeys {
+				break
+			}
+			if strings.HasPrefix(paused.Key, begin) && quoted(paused.Key) == paused.Key {
+				keys = append(keys, paused.Key)
+			}
+		}
+	})
+	return keys, cobra.ShellCompDirectiveNoFileComp
+}
+
 // briefly calls f with a quiet client for a moment, if there is one. Nobody can
 // be told why there is none.
 func (c *connection) briefly(cmd *cobra.Command, f func(context.Context, *relock.Client)) {

@@ -61,7 +61,7 @@ func TestDocumentedTools(t *testing.T) {
 	require.Equal(t, map[string]bool{
 		"ls": true, "inspect": true, "release": true, "doctor": true,
 		"stats": true, "dead": true, "requeue": true, "remove": true,
-		"tasks": true, "pause": true, "resume": true,
+		"tasks": true, "pause": true, "resume": true, "paused": true,
 	}, found)
 }
 

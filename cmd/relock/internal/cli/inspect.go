@@ -42,7 +42,7 @@ func newInspect(c *connection) *cobra.Command {
 // one writes a lock in full.
 func (o *output) one(to io.Writer, i relock.Info, now time.Time) error {
 	if *o == asJSON {
-		return writeJSON(to, []relock.Info{i}, toRow)
+		return writeJSON(to, []relock.Info{i}, display.ToLockRow)
 	}
 	t := newTable(to, "key:", i.Key)
 	t.row("state:", string(i.State))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/display"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
@@ -262,7 +263,7 @@ func TestJSONIsReadable(t *testing.T) {
 	b.hold("two")
 	lines := json.NewDecoder(strings.NewReader(b.succeeds("ls", "-o", "json", "--sort", "key")))
 	for _, key := range []string{"one", "two"} {
-		var row lockRow
+		var row display.LockRow
 		require.NoError(t, lines.Decode(&row))
 		require.Equal(t, key, row.Key)
 		require.Equal(t, os.Getpid(), row.Holder.PID)

@@ -45,7 +45,7 @@ func (o *output) Type() string { return "format" }
 // list writes locks.
 func (o *output) list(to io.Writer, locks []relock.Info, now time.Time) error {
 	if *o == asJSON {
-		return writeJSON(to, locks, toRow)
+		return writeJSON(to, locks, display.ToLockRow)
 	}
 	t := newTable(to, "KEY", "KIND", "STATE", "HOLDER", "AGE", "LEFT", "WAITING", "OLDEST-WAIT")
 	for _, i := range locks {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/display"
 	"github.com/relock-go/relock/queue"
 )
 
@@ -36,6 +37,7 @@ func newQueue(c *connection) *cobra.Command {
 	cmd.AddCommand(
 		newQueueList(c), newQueueStats(c), newQueueTasks(c), newQueueDead(c),
 		newQueueRequeue(c), newQueueRemove(c), newQueuePause(c), newQueueResume(c),
+		newQueuePaused(c),
 	)
 	return cmd
 }
@@ -88,7 +90,7 @@ func newQueueStats(c *connection) *cobra.Command {
 
 func (o *output) queues(to io.Writer, all []counted) error {
 	if *o == asJSON {
-		return writeJSON(to, all, toQueueRow)
+		return writeJSON(to, all, func(s counted) display.QueueRow { return display.ToQueueRow(s.name, s.Stats) })
 	}
 	t := newTable(to, "QUEUE", "READY", "DELAYED", "IN-FLIGHT", "BEHIND", "DEAD", "IDLE", "OLDEST", "PAUSED")
 	for _, s := range all {
@@ -177,7 +179,7 @@ func upTo[T any](all []T, limit int, from iter.Seq2[T, error]) (_ []T, cut bool,
 
 func (o *output) letters(to io.Writer, letters []queue.DeadTask, now time.Time) error {
 	if *o == asJSON {
-		return writeJSON(to, letters, toLetterRow)
+		return writeJSON(to, letters, display.ToLetterRow)
 	}
 	t := newTable(to, "ID", "KEY", "DIED", "ATTEMPTS", "INTERRUPTED", "BYTES", "REASON")
 	for _, l := range letters {

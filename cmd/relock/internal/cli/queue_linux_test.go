@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/display"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/queue"
 )
@@ -242,7 +243,7 @@ func TestQueueJSONIsReadable(t *testing.T) {
 	b.letters(b.queue(), `a"b\c`, "<d>")
 	args := []string{"queue", "requeue", "mails"}
 	for lines := json.NewDecoder(strings.NewReader(b.succeeds("queue", "dead", "-o", "json", "mails"))); lines.More(); {
-		var row letterRow
+		var row display.LetterRow
 		require.NoError(t, lines.Decode(&row))
 		args = append(args, row.ID)
 	}

@@ -8,12 +8,12 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/display"
 	"github.com/relock-go/relock/queue"
 )
 
@@ -193,7 +193,7 @@ func readTasks(
 
 func (o *output) tasks(to io.Writer, all []queue.TaskInfo, now time.Time) error {
 	if *o == asJSON {
-		return writeJSON(to, all, toTaskRow)
+		return writeJSON(to, all, display.ToTaskRow)
 	}
 	t := newTable(to, "ID", "KEY", "STATE", "AGE", "DUE-IN", "ATTEMPTS", "HOLDER", "BEHIND", "LAST-ERROR")
 	for _, one := range all {
@@ -201,14 +201,11 @@ func (o *output) tasks(to io.Writer, all []queue.TaskInfo, now time.Time) error 
 		if one.Holder != nil {
 			holder = nameOf(*one.Holder)
 		}
-		t.row(one.ID, one.Key, stateOf(one), ageOfTask(one, now), dueOf(one, now), strconv.Itoa(one.Attempts), holder,
+		t.row(one.ID, one.Key, display.StateOf(one.State), ageOfTask(one, now), dueOf(one, now), strconv.Itoa(one.Attempts), holder,
 			behindOf(one), one.LastError)
 	}
 	return t.flush()
 }
-
-// stateOf returns the name of a state in one word.
-func stateOf(t queue.TaskInfo) string { return strings.ReplaceAll(string(t.State), " ", "-") }
 
 // ageOfTask compares the server's clock with ours, which may be behind.
 func ageOfTask(t queue.TaskInfo, now time.Time) string {
@@ -244,45 +241,4 @@ func behindOf(t queue.TaskInfo) string {
 		return "pause"
 	}
 	return ""
-}
-
-const queuePauseHelp = `Stops the deliveries of the queue NAME, or of its tasks with this key, until relock
-queue resume. What is in flight goes on, and tasks may be enqueued.`
-
-func newQueuePause(c *connection) *cobra.Command {
-	return c.newSwitch(&cobra.Command{
-		Use:   "pause NAME [KEY]",
-		Short: "Stop the deliveries of a queue, or of a key of it",
-		Long:  queuePauseHelp,
-	}, (*queue.Queue).Pause, (*queue.Queue).PauseKey)
-}
-
-const queueResumeHelp = `Ends a pause of the queue NAME, or of its tasks with this key. Workers start soon
-after. What is not paused stays so.`
-
-func newQueueResume(c *connection) *cobra.Command {
-	return c.newSwitch(&cobra.Command{
-		Use:   "resume NAME [KEY]",
-		Short: "End a pause of a queue, or of a key of it",
-		Long:  queueResumeHelp,
-	}, (*queue.Queue).Resume, (*queue.Queue).ResumeKey)
-}
-
-// newSwitch completes a command that changes a queue, or a key of it.
-func (c *connection) newSwitch(
-	cmd *cobra.Command, whole func(*queue.Queue, context.Context) error, key func(*queue.Queue, context.Context,
-		string) error,
-) *cobra.Command {
-	cmd.Args = cobra.RangeArgs(1, 2)
-	cmd.ValidArgsFunction = c.completeQueue
-	cmd.DisableFlagsInUseLine = true
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.withQueue(cmd.ErrOrStderr(), args[0], func(q *queue.Queue) error {
-			if len(args) == 1 {
-				return whole(q, cmd.Context())
-			}
-			return key(q, cmd.Context(), args[1])
-		})
-	}
-	return cmd
 }

@@ -124,6 +124,34 @@ func TestQueueTasksBehind(t *testing.T) {
 	require.NoError(t, testkit.ResultWithin(t, ended, testkit.Patience))
 }
 
+// The keys that are paused are listed, those for the longest time first.
+func TestQueuePaused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	require.Equal(t, "KEY  AGE\n", figures(b.succeeds("queue", "paused", "mails")))
+	require.Empty(t, b.succeeds("queue", "paused", "mails", "-o", "json"))
+	for _, key := range []string{"z", "a b", "\x1b[2J"} {
+		b.succeeds("queue", "pause", "mails", key)
+	}
+	b.succeeds("queue", "pause", "mails")
+	require.Equal(t, "KEY  AGE\nz  T\n\"a b\"  T\n\"\\x1b[2J\"  T\n", figures(b.succeeds("queue", "paused", "mails")))
+	require.Regexp(t, `^\{"key":"z","since":"[^"]+"\}\n`, b.succeeds("queue", "paused", "-o", "json", "mails"))
+	a := b.ask("queue", "paused", "--limit", "1", "mails")
+	require.Zero(t, a.code)
+	require.Equal(t, "relock: stopped at 1 paused keys, see --limit\n", a.err)
+	require.Equal(t, 1+1, strings.Count(a.out, "\n"))
+	out := b.ask("__complete", "queue", "resume", "mails", "").out
+	require.Contains(t, out, "z\n")
+	require.NotContains(t, out, "a b", "a shell would read it as two words")
+	require.Contains(t, b.ask("__complete", "queue", "resume", "").out, "mails\n")
+	require.NotContains(t, b.ask("__complete", "queue", "resume", "mails", "z", "").out, "z\n")
+	b.succeeds("queue", "resume", "mails", "z")
+	require.NotContains(t, b.succeeds("queue", "paused", "mails"), "\nz ")
+	require.Equal(t, codeFailed, b.ask("queue", "paused", "--limit", "0", "mails").code)
+	b.proxy.Refuse()
+	require.Equal(t, codeFailed, b.ask("--timeout", "0.2", "queue", "paused", "mails").code)
+}
+
 // A paused queue delivers nothing until it is resumed.
 func TestQueuePause(t *testing.T) {
 	t.Parallel()
