@@ -47,7 +47,7 @@ func (m *permitMachine) semaphore(c permitCall, opts ...relock.LockOption) *relo
 
 // idOf returns the id of the permit that a call got, as the server has it.
 func (m *permitMachine) idOf(c permitCall) string {
-	return locktest.HoldOf(m.t, m.conn, machineKey(permitKey), c.label)
+	return locktest.HoldOf(m.t, m.conn, machineKey(m.key()), c.label)
 }
 
 // hold takes down a permit that a call got.
