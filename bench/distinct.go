@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// sideBySide are the libraries of read/write locks and of semaphores.
+var sideBySide = slices.Concat(readWriteLibraries, []string{oursPermits, oursPermitsFair, handPermits})
+
 // distinct is goroutines of one process, each with its own key, so none waits
 // for another. More libraries than the usual ones may get it.
 func distinct(goroutines int, more ...string) scenario {
@@ -17,8 +20,8 @@ func distinct(goroutines int, more ...string) scenario {
 }
 
 var (
-	distinct1    = distinct(1, readWriteLibraries...)
-	distinct64   = distinct(64, readWriteLibraries...)
+	distinct1    = distinct(1, sideBySide...)
+	distinct64   = distinct(64, sideBySide...)
 	distinct256  = distinct(256)
 	distinct1024 = distinct(1024)
 )

@@ -77,6 +77,9 @@ var libraries = map[string]func(address string, goroutines int) (library, error)
 	handPermits:    newHandPermits,
 
 	oursPermitsFair: newRelockPermitsFair,
+	oursTLS:         newRelockTLS,
+	redsyncTLS:      newRedsyncTLS,
+	rawTLS:          newRawTLS,
 	oursAnew:        anew(newRelock),
 	redsyncAnew:     anew(newRedsyncRedigo),
 
@@ -94,9 +97,10 @@ var peers = []string{rawRedigo, redsyncRedigo, redsyncGoRedis, bsmRedislock, rue
 var errNotHeld = errors.New("the lock was not held any more")
 
 // newPool returns a redigo pool that has a connection for each goroutine.
-func newPool(address string, goroutines int) *redis.Pool {
+func newPool(address string, goroutines int, opts ...redis.DialOption) *redis.Pool {
+	opts = append(opts, redis.DialReadTimeout(answerTimeout), redis.DialWriteTimeout(answerTimeout))
 	return &redis.Pool{MaxIdle: max(goroutines, 10), IdleTimeout: time.Minute, Dial: func() (redis.Conn, error) {
-		return redis.Dial("tcp", address, redis.DialReadTimeout(answerTimeout), redis.DialWriteTimeout(answerTimeout))
+		return redis.Dial("tcp", address, opts...)
 	}}
 }
 

@@ -15,14 +15,17 @@ import (
 // server is a private redis-server on a free port.
 type server struct {
 	address string
-	dir     string
-	cmd     *exec.Cmd
-	admin   redis.Conn
+	// With TLS: what clients get in place of the address, and the folder with
+	// the certificate.
+	encrypted, certificates string
+	dir                     string
+	cmd                     *exec.Cmd
+	admin                   redis.Conn
 }
 
 // startServer starts a server and returns when it answers. The server stores
 // nothing on disk, and accepts all clients that connect together.
-func startServer() (*server, error) {
+func startServer(args ...string) (*server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -32,8 +35,9 @@ func startServer() (*server, error) {
 		return nil, err
 	}
 	s := &server{address: net.JoinHostPort("127.0.0.1", port), dir: dir}
-	s.cmd = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir, "--logfile", "log", "--tcp-backlog", "4096",
-		"--repl-diskless-sync-delay", "0")
+	s.cmd = exec.Command("redis-server", append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir, "--logfile", "log", "--tcp-backlog", "4096", "--repl-diskless-sync-delay", "0",
+	}, args...)...)
 	if err := s.cmd.Start(); err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, fmt.Errorf("the package redis-server is needed: %w", err)
@@ -66,6 +70,9 @@ func (s *server) stop() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait() // it was killed
 	_ = os.RemoveAll(s.dir)
+	if s.certificates != "" {
+		_ = os.RemoveAll(s.certificates)
+	}
 }
 
 // commands returns how many commands the server has run, including those inside

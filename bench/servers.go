@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"strings"
@@ -14,10 +15,10 @@ type servers struct {
 }
 
 // independent starts so many servers that know nothing of each other.
-func independent(nodes int) func() (servers, error) {
+func independent(nodes int, args ...string) func() (servers, error) {
 	return func() (all servers, err error) {
 		for range nodes {
-			s, err := startServer()
+			s, err := startServer(args...)
 			if err != nil {
 				all.stop()
 				return all, err
@@ -51,7 +52,7 @@ func (a servers) stop() {
 func (a servers) addresses() string {
 	var all []string
 	for _, s := range a.nodes {
-		all = append(all, s.address)
+		all = append(all, cmp.Or(s.encrypted, s.address))
 	}
 	return strings.Join(all, ",")
 }

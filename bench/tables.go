@@ -14,6 +14,16 @@ var tables = []table{
 		},
 	},
 	{
+		title:     "A key for each goroutine, over TLS:",
+		text:      "the same.",
+		libraries: tlsLibraries,
+		columns: []column{
+			{heading: "1 goroutine", scenario: encrypted1.name, figure: perSecond, unit: count, main: true},
+			{heading: "64", scenario: encrypted64.name, figure: perSecond, unit: count, main: true},
+			{heading: "allocations", scenario: encrypted1.name, figure: allocations, unit: count, less: true, main: true},
+		},
+	},
+	{
 		title: "One key for all:",
 		text: "(1) 256 goroutines of one process that hold it for no time: locks a second, and the slowest goroutine's share of the median one's. " +
 			"(2) 4 processes with 4 goroutines each that hold it for 1 ms, repeatedly: how long a lock takes, and fairness: fewest grants of any " +
@@ -90,10 +100,13 @@ var tables = []table{
 		columns:   uncontended(),
 	},
 	{
-		title:     "A semaphore of 8 permits:",
-		text:      "64 goroutines of one process that hold a permit for 1 ms, again and again: at most 8,000 a second, and the slowest goroutine's share of the median one's.",
+		title: "A semaphore of 8 permits:",
+		text: "pairs a second of goroutines with a semaphore each. Then 64 of one process that hold a permit of one semaphore for 1 ms, again and again: " +
+			"at most 8,000 a second, and the slowest goroutine's share of the median one's.",
 		libraries: []string{oursPermits, oursPermitsFair, handPermits},
 		columns: []column{
+			{heading: "1 goroutine", scenario: distinct1.name, figure: perSecond, unit: count, main: true},
+			{heading: "64", scenario: distinct64.name, figure: perSecond, unit: count, main: true},
 			{heading: "permits/s", scenario: permits.name, figure: perSecond, unit: count, main: true},
 			{heading: "slowest", scenario: permits.name, figure: slowest, unit: share, main: true},
 			{heading: "still waiting 3 s later", scenario: permits.name, figure: neverWoken, unit: count, less: true},

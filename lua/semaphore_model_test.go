@@ -114,6 +114,14 @@ func (m *semaphoreModel) release(w scripttest.Wait) string {
 	return "1"
 }
 
+// renew changes no entry, but its end.
+func (m *semaphoreModel) renew(w scripttest.Wait) string {
+	if m.taken[w.Reads()] {
+		return "1"
+	}
+	return "0"
+}
+
 func (m *semaphoreModel) cancel(w scripttest.Wait, alsoHold bool) string {
 	m.leave(w)
 	delete(m.taken, w.Reserved())
@@ -159,6 +167,7 @@ func (m *semaphoreModel) step(random *rand.Rand, waits []scripttest.Wait) (s mod
 	steps := []modelStep{
 		first, first, first,
 		{w.Release(), func() string { return m.release(w) }},
+		{w.Renew(scripttest.LongLease), func() string { return m.renew(w) }},
 		{w.Cancel(1), func() string { return m.cancel(w, true) }},
 		{w.Cancel(0), func() string { return m.cancel(w, false) }},
 		{w.Claim(), func() string { return m.ask(w, false, func() string { return m.claim(w) }) }},

@@ -19,6 +19,7 @@ import (
 // it has seen them.
 type permitModel struct {
 	entries map[string]permitEntry // by the id of the hold
+	ended   map[string]permitEntry // by their time, which are back if the clock is set back
 	queue   []*permitWait
 }
 
@@ -29,6 +30,9 @@ type permitEntry struct {
 	ends   int64         // by the server's clock, in us
 	kept   int64         // the end of the minimum hold
 	recent bool          // of this step, in which a copy may renew the lease
+
+	extended time.Duration // in this step, if not 0
+	maybe    bool          // nobody knows whether it was extended
 }
 
 // permitWait is a call that waits, or that was granted just now.
@@ -86,21 +90,40 @@ func (m *permitModel) leave(id, kind string, now int64) {
 // settle ends a step: no entry changes any more.
 func (m *permitModel) settle() {
 	for id, e := range m.entries {
-		e.recent = false
+		e.recent, e.extended, e.maybe = false, 0, false
 		m.entries[id] = e
 	}
 }
 
 func (m *permitModel) expire(now int64) {
-	maps.DeleteFunc(m.entries, func(_ string, e permitEntry) bool { return e.ends <= now })
+	maps.DeleteFunc(m.entries, func(id string, e permitEntry) bool {
+		if e.ends > now {
+			return false
+		}
+		m.ended[id] = e
+		return true
+	})
+}
+
+// revive brings back what had ended before the clock was set back. The server
+// may have removed it since then.
+func (m *permitModel) revive(stored map[string]int64, now int64) {
+	for id, e := range m.ended {
+		_, again := m.entries[id]
+		if at, ok := stored[e.kind+":"+id]; ok && !again && at == e.ends && at > now {
+			m.entries[id] = e
+		}
+	}
 }
 
 // isClose reports whether something ends about then.
 func (m *permitModel) isClose(then int64) bool {
-	for _, e := range m.entries {
-		for _, at := range []int64{e.ends, e.kept} {
-			if time.Duration(at-then).Abs()*time.Microsecond < machineGap {
-				return true
+	for _, all := range []map[string]permitEntry{m.entries, m.ended} {
+		for _, e := range all {
+			for _, at := range []int64{e.ends, e.kept} {
+				if time.Duration(at-then).Abs()*time.Microsecond < machineGap {
+					return true
+				}
 			}
 		}
 	}
@@ -125,7 +148,7 @@ return {
   redis.call('PTTL', KEYS[1])}`
 
 func (m *permitMachine) snapshot() (s permitSnapshot) {
-	key := machineKey(permitKey)
+	key := machineKey(m.key())
 	parts, err := redis.Values(m.conn.Do("EVAL", permitSnapshotScript, 2, key, key+":q"))
 	require.NoError(m, err)
 	s.entries, err = redis.Int64Map(parts[1], nil)
@@ -172,6 +195,11 @@ func (m *permitModel) compare(s permitSnapshot, start int64) string {
 		if e.recent && isAfter(at, e.length, start, s.now) {
 			e.ends = at
 		}
+		if e.isExtended(at, start, s.now) {
+			e.ends = at
+		} else if e.extended > 0 && !e.maybe && e.ends < start+e.extended.Microseconds() {
+			return fmt.Sprintf("%s ends at %d, and was extended by %v: %v", id, at, e.extended, s)
+		}
 		if at != e.ends || (e.kind == "r" && kept != e.kept) || s.left*1000 < at-s.now {
 			return fmt.Sprintf("%s:%s ends at another time than %v: %v", e.kind, id, e, s)
 		}
@@ -190,6 +218,11 @@ func (m *permitModel) compare(s permitSnapshot, start int64) string {
 	}
 	m.entries = seen
 	return ""
+}
+
+// isExtended reports whether an entry ends later now, as its call has asked.
+func (e permitEntry) isExtended(at, first, last int64) bool {
+	return e.extended > 0 && at > e.ends && isAfter(at, e.extended, first, last)
 }
 
 // isAfter reports whether at is so long after a time between the two.
