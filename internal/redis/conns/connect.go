@@ -9,14 +9,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/redis/wire"
 )
 
 // connect takes a connection from the pool. putBack returns it. If callers do
 // not wait for a free connection, the limits only apply to a dial. They cost
 // more than taking an open connection.
-func (d *Pool) connect(ctx context.Context, limit time.Duration) (redis.Conn, error) {
+func (d *lender) connect(ctx context.Context, limit time.Duration) (redis.Conn, error) {
 	if d.own && d.slots == nil {
 		return d.get(ctx, limit)
 	}
@@ -43,7 +42,7 @@ func (d *Pool) connect(ctx context.Context, limit time.Duration) (redis.Conn, er
 var errNoConnection = fmt.Errorf("no free connection in the pool: %w", os.ErrDeadlineExceeded)
 
 // get takes a connection from the pool, or dials within ctx and the limit.
-func (d *Pool) get(ctx context.Context, limit time.Duration) (redis.Conn, error) {
+func (d *lender) get(ctx context.Context, limit time.Duration) (redis.Conn, error) {
 	if !d.own {
 		return d.getUsers(ctx)
 	}
@@ -57,7 +56,7 @@ func (d *Pool) get(ctx context.Context, limit time.Duration) (redis.Conn, error)
 // getUsers takes a connection from the user's pool. The user's Dial may not
 // take the context, or may ignore it. So the caller continues when that is
 // cancelled.
-func (d *Pool) getUsers(ctx context.Context) (redis.Conn, error) {
+func (d *lender) getUsers(ctx context.Context) (redis.Conn, error) {
 	conn, err := dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.Redis) })
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -82,24 +81,13 @@ func getContext(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err err
 
 // putBack returns a connection to the pool. Its own error is ignored. Only that
 // of the command on the connection counts.
-func (d *Pool) putBack(used redis.Conn) {
+func (d *lender) putBack(used redis.Conn) {
 	if own, ok := used.(*wire.Conn); ok {
 		used, own.Lent = own.Lent, nil
 	}
 	_ = used.Close()
 	if d.slots != nil {
 		<-d.slots
-	}
-}
-
-// bound limits ctx by the dial timeout, and cancels it when the driver is
-// closed or retired.
-func (d *Pool) bound(ctx context.Context, limit time.Duration) (context.Context, func()) {
-	ctx, cancel := context.WithTimeout(ctx, driver.Below(d.dialTimeout, limit))
-	stop := context.AfterFunc(d.opening, cancel)
-	return ctx, func() {
-		stop()
-		cancel()
 	}
 }
 

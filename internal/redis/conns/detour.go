@@ -19,8 +19,8 @@ func (l *poolLink) detour(limit time.Duration, requests []driver.Request) ([]dri
 	if conn := l.driver.borrow(l.life, limit); conn != nil {
 		return l.overBorrowed(conn, limit, requests), true
 	}
-	if s := l.driver.shared.open(); s != nil && WaitsOf(requests) == 0 {
-		return l.driver.shared.batch(l.life, s, limit, requests), true
+	if s := l.shared.open(); s != nil && WaitsOf(requests) == 0 {
+		return l.shared.batch(l.life, s, limit, requests), true
 	}
 	return nil, false
 }
@@ -82,7 +82,7 @@ func resent(first, again []driver.Result) []driver.Result {
 
 // borrow takes an idle connection from the pool. It returns nil if there is
 // none. putBack returns the connection.
-func (d *Pool) borrow(ctx context.Context, limit time.Duration) redis.Conn {
+func (d *lender) borrow(ctx context.Context, limit time.Duration) redis.Conn {
 	if d.slots != nil {
 		select {
 		case d.slots <- struct{}{}:
@@ -104,7 +104,7 @@ func (d *Pool) borrow(ctx context.Context, limit time.Duration) redis.Conn {
 
 // takeIdle takes an idle connection from the pool. The user's pool may dial
 // instead, if its idle ones are stale.
-func (d *Pool) takeIdle(ctx context.Context) (redis.Conn, error) {
+func (d *lender) takeIdle(ctx context.Context) (redis.Conn, error) {
 	switch {
 	case d.own:
 		own, err := d.borrowOwn(ctx, 0, false)

@@ -1,6 +1,10 @@
 // Package conns has the connections to one server. A [Pool] is the driver of a
 // client that has one server, on a redigo pool of our own or of the user's.
 //
+// There are three sorts of connections. A caller borrows one of the pool
+// (lend.go), callers share one (pipeline.go), and a worker has one (link.go).
+// What all of them know of the server is in server.go.
+//
 // redigo's pool returns a wrapper that hides the connection. The functions that
 // the pool calls to dial and to check a connection see it, and give it to the
 // caller by its context (lend.go).

@@ -3,6 +3,7 @@ package conns
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -11,6 +12,22 @@ import (
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/redis/wire"
 )
+
+// lender lends connections to callers, one to each: from our own redigo pool or
+// from the user's.
+type lender struct {
+	server
+
+	Redis *redis.Pool
+	// slots has a value for each connection in use, if callers wait for a
+	// free one. redigo's own wait cannot be closed safely.
+	slots   chan struct{}
+	dialer  *wire.Dialer  // of our own pool
+	sockets *wire.Sockets // of the connections that dialer opened
+	// borrowings are contexts for the next callers. Without them each call
+	// would cost one object more.
+	borrowings sync.Pool
+}
 
 // borrowing is the context of a caller that takes a connection from our own
 // redigo pool. The pool gives it to check or dialLent, which alone see the
@@ -25,7 +42,7 @@ type borrowing struct {
 
 // lend makes our own redigo pool. It never waits for a free connection, because
 // redigo's wait cannot be closed safely: slots do that.
-func (d *Pool) lend(c *driver.Config) *redis.Pool {
+func (d *lender) lend(c *driver.Config) *redis.Pool {
 	return &redis.Pool{
 		DialContext: d.dialLent, TestOnBorrowContext: d.check,
 		MaxIdle: c.MaxIdle, MaxActive: c.MaxActive, IdleTimeout: c.IdleTimeout,
@@ -34,7 +51,7 @@ func (d *Pool) lend(c *driver.Config) *redis.Pool {
 
 // borrowOwn takes a connection from our own pool, or opens one within the limit
 // if dials is true. Nothing else asks that pool for a connection.
-func (d *Pool) borrowOwn(ctx context.Context, limit time.Duration, dials bool) (*wire.Conn, error) {
+func (d *lender) borrowOwn(ctx context.Context, limit time.Duration, dials bool) (*wire.Conn, error) {
 	b, ok := d.borrowings.Get().(*borrowing)
 	if !ok {
 		b = &borrowing{}
@@ -61,7 +78,7 @@ func (d *Pool) borrowOwn(ctx context.Context, limit time.Duration, dials bool) (
 // It looks at the socket even if the connection was used a moment ago. That is
 // the only system call beside a write and a read, and an answer too many would
 // be taken for a grant without it.
-func (d *Pool) check(ctx context.Context, idle redis.Conn, lastUsed time.Time) error {
+func (d *lender) check(ctx context.Context, idle redis.Conn, lastUsed time.Time) error {
 	if d.isStale(lastUsed) {
 		return errStale
 	}
@@ -70,14 +87,8 @@ func (d *Pool) check(ctx context.Context, idle redis.Conn, lastUsed time.Time) e
 	return own.Rest()
 }
 
-// isStale reports whether a connection that was last used then is older than a
-// break.
-func (d *Pool) isStale(lastUsed time.Time) bool {
-	return int64(lastUsed.Sub(d.start)) <= d.broken.Load()
-}
-
 // dialLent opens a connection for the pool.
-func (d *Pool) dialLent(ctx context.Context) (redis.Conn, error) {
+func (d *lender) dialLent(ctx context.Context) (redis.Conn, error) {
 	b := ctx.(*borrowing)
 	if b.idleOnly {
 		return nil, errNoIdle
@@ -93,7 +104,7 @@ func (d *Pool) dialLent(ctx context.Context) (redis.Conn, error) {
 }
 
 // dialOwn opens a connection of our own.
-func (d *Pool) dialOwn(ctx context.Context) (*wire.Conn, error) {
+func (d *lender) dialOwn(ctx context.Context) (*wire.Conn, error) {
 	if d.opening.Err() != nil {
 		return nil, errs.ErrClosed // before the user's dialer is called
 	}

@@ -3,7 +3,6 @@ package conns
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +15,8 @@ import (
 // poolLink is a connection outside the pool, dialled as the pool's are. One
 // goroutine uses it. Another one may call Close.
 type poolLink struct {
-	driver *Pool
+	driver *lender
+	shared *pipeline       // for a detour
 	life   context.Context // of dials; cancelled by Close
 	end    context.CancelFunc
 
@@ -28,12 +28,6 @@ type poolLink struct {
 	waiting *waiting   // of the pipeline under way; nil if there is none
 	closed  bool
 }
-
-// linkGrace is how much earlier an orderly timeout comes than a forced one.
-const linkGrace = 50 * time.Millisecond
-
-// withGrace returns d plus the grace, without overflow.
-func withGrace(d time.Duration) time.Duration { return max(d, d+linkGrace) }
 
 func (l *poolLink) Pipeline(limit driver.BatchLimit, requests []driver.Request) []driver.Result {
 	l.beginWait()
@@ -125,19 +119,6 @@ func anyGranted(requests []driver.Request, outcomes []driver.Result) bool {
 	return false
 }
 
-// WaitsOf returns how long the server may take for the requests on top of the
-// time of a command.
-func WaitsOf(requests []driver.Request) (sum time.Duration) {
-	for _, r := range requests {
-		sum += r.Waits
-	}
-	return sum
-}
-
-func (d *Pool) hasBreak(outcomes []driver.Result) bool {
-	return slices.ContainsFunc(outcomes, func(o driver.Result) bool { return d.isBreak(o.Err) })
-}
-
 // orLate returns o. If the closer ended the connection, its error is
 // ErrTimeout: the server did not break the connection.
 func orLate(o driver.Result, w *waiting) driver.Result {
@@ -145,19 +126,6 @@ func orLate(o driver.Result, w *waiting) driver.Result {
 		o.Err = driver.ErrTimeout
 	}
 	return o
-}
-
-func fill(outcomes []driver.Result, o driver.Result) {
-	for i := range outcomes {
-		outcomes[i] = o
-	}
-}
-
-// Same returns a result for each request, all the same.
-func Same(requests []driver.Request, o driver.Result) []driver.Result {
-	outcomes := make([]driver.Result, len(requests))
-	fill(outcomes, o)
-	return outcomes
 }
 
 func (l *poolLink) failed(sent time.Time, err error) driver.Result {

@@ -20,10 +20,11 @@ import (
 // instead of closing the connection. The connection is dialled when it is first
 // used, and again after it was lost.
 type pipeline struct {
-	driver    *Pool
+	server    *server
 	idle, age time.Duration // after which it is not used again; 0 is no limit
 
 	stream  atomic.Pointer[stream] // nil while there is none
+	calls   sync.Pool              // that have ended
 	mu      sync.Mutex
 	dialing *dialing // nil while no dial is under way; guarded by mu
 }
@@ -56,18 +57,18 @@ func (p *pipeline) call(ctx context.Context, limit driver.Limits, r driver.Reque
 		}
 		s, err := p.connect(ctx, now, limit.At(now).Connect)
 		if err != nil {
-			return driver.Result{Err: p.driver.orClosed(err)}
+			return driver.Result{Err: p.server.orClosed(err)}
 		}
 		if o = p.callOn(ctx, s, limit, r); !errors.Is(o.Err, errUnsent) {
 			return o
 		}
 	}
-	return driver.Result{Err: p.driver.orClosed(o.Err)}
+	return driver.Result{Err: p.server.orClosed(o.Err)}
 }
 
 func (p *pipeline) callOn(ctx context.Context, s *stream, limit driver.Limits, r driver.Request) driver.Result {
 	start := time.Now()
-	c := newSharedCall(&p.driver.calls, start.Add(driver.Below(p.driver.commandTimeout, limit.At(start).Answer)))
+	c := newSharedCall(&p.calls, start.Add(driver.Below(p.server.commandTimeout, limit.At(start).Answer)))
 	if !s.send(c, r, start) {
 		return driver.Result{Err: s.unsent()}
 	}
@@ -78,8 +79,8 @@ func (p *pipeline) callOn(ctx context.Context, s *stream, limit driver.Limits, r
 // Close ends the calls on a connection of our own by closing it.
 func (p *pipeline) await(ctx context.Context, s *stream, c *Call, start time.Time) driver.Result {
 	var life <-chan struct{}
-	if !p.driver.own {
-		life = p.driver.life.Done()
+	if !p.server.own {
+		life = p.server.life.Done()
 	}
 	outcome, why := c.wait(ctx, life)
 	if why == nil {
@@ -106,10 +107,10 @@ func (p *pipeline) openAt(now time.Time) *stream {
 // batch runs the commands together, within limit.
 func (p *pipeline) batch(ctx context.Context, s *stream, limit time.Duration, requests []driver.Request) []driver.Result {
 	start := time.Now()
-	until := start.Add(driver.Below(p.driver.commandTimeout, limit))
+	until := start.Add(driver.Below(p.server.commandTimeout, limit))
 	calls := make([]*Call, len(requests))
 	for i := range calls {
-		calls[i] = newSharedCall(&p.driver.calls, until)
+		calls[i] = newSharedCall(&p.calls, until)
 	}
 	if !s.sendAll(calls, requests, start) {
 		return Same(requests, driver.Result{Err: s.unsent()})
@@ -127,7 +128,7 @@ func (p *pipeline) connect(ctx context.Context, now time.Time, limit time.Durati
 	if s := p.openAt(now); s != nil {
 		return s, nil
 	}
-	limit = driver.Below(p.driver.dialTimeout, limit)
+	limit = driver.Below(p.server.dialTimeout, limit)
 	s, d, err := p.current()
 	if d == nil {
 		return s, err
@@ -141,7 +142,7 @@ func (p *pipeline) connect(ctx context.Context, now time.Time, limit time.Durati
 		return nil, errDialTimeout
 	case <-ctx.Done():
 		return nil, driver.ErrAbandoned
-	case <-p.driver.life.Done():
+	case <-p.server.life.Done():
 		return nil, errs.ErrClosed
 	}
 }
@@ -156,7 +157,7 @@ func (p *pipeline) current() (*stream, *dialing, error) {
 	}
 	if p.dialing == nil {
 		d := &dialing{done: make(chan struct{})}
-		if !p.driver.tasks.Start(func() { p.dial(d) }) {
+		if !p.server.tasks.Start(func() { p.dial(d) }) {
 			return nil, nil, errs.ErrClosed
 		}
 		p.dialing = d
@@ -166,13 +167,13 @@ func (p *pipeline) current() (*stream, *dialing, error) {
 
 // dial connects, and then reads answers until the connection is lost.
 func (p *pipeline) dial(d *dialing) {
-	ctx, cancel := context.WithTimeout(p.driver.opening, p.driver.dialTimeout)
-	conn, err := p.driver.dial(ctx)
+	ctx, cancel := context.WithTimeout(p.server.opening, p.server.dialTimeout)
+	conn, err := p.server.dial(ctx)
 	cancel()
 	if err == nil {
-		d.stream = newStream(p.driver, conn)
+		d.stream = newStream(p.server, conn)
 	} else {
-		d.err = p.driver.explain(err)
+		d.err = p.server.explain(err)
 	}
 	p.mu.Lock()
 	p.stream.Store(d.stream)

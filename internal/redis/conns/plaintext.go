@@ -19,7 +19,7 @@ func (e encryptedError) Error() string {
 func (e encryptedError) Unwrap() error { return e.error }
 
 // orEncrypted adds to an error that the server may want TLS.
-func (d *Pool) orEncrypted(err error) error {
+func (d *server) orEncrypted(err error) error {
 	var unaccepted wire.UnacceptedError
 	if d.answered.Load() || !errors.As(err, &unaccepted) || !unaccepted.Plain || !driver.IsNetwork(err) || driver.IsTimeout(err) {
 		return err
@@ -28,7 +28,7 @@ func (d *Pool) orEncrypted(err error) error {
 }
 
 // noteAnswered notes that the server has answered.
-func (d *Pool) noteAnswered() {
+func (d *server) noteAnswered() {
 	if !d.answered.Load() {
 		d.answered.Store(true)
 	}

@@ -3,7 +3,6 @@ package conns
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,56 +11,29 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/redis/wire"
-	"github.com/relock-go/relock/internal/tasks"
 )
 
 // Pool is one server, on a pool of connections: either our own or the user's.
 // It is the driver of a client that has only this server.
 type Pool struct {
-	Redis *redis.Pool
-	own   bool // Redis is not the user's
-	dial  func(context.Context) (redis.Conn, error)
-	// slots has a value for each connection in use, if callers wait for a
-	// free one. redigo's own wait cannot be closed safely.
-	slots   chan struct{}
-	dialer  *wire.Dialer  // of our own pool
-	sockets *wire.Sockets // of the connections that dialer opened
-	shared  *pipeline
+	lender
 
-	apart int64        // how many calls of Send have a connection each; tests set it
-	busy  atomic.Int64 // calls of Send under way
-
-	life           context.Context // cancelled by Close
-	end            context.CancelFunc
-	opening        context.Context // of dials; cancelled by retire and Close
-	endOpening     context.CancelFunc
-	dialTimeout    time.Duration
-	commandTimeout time.Duration
-	start          time.Time // broken counts from it
-	// broken is when the last connection broke, in ns after start. Idle
-	// connections that are older are not used again.
-	broken   atomic.Int64
-	answered atomic.Bool // the server has answered a request
-	calls    sync.Pool   // calls on the shared connection that have ended
-	// borrowings are contexts for the next callers. Without them each call
-	// would cost one object more.
-	borrowings sync.Pool
-	repeats    driver.Repeats
-	tasks      tasks.Group
+	shared *pipeline
+	apart  int64        // how many calls of Send have a connection each; tests set it
+	busy   atomic.Int64 // calls of Send under way
 }
 
 func newPool(c *driver.Config) *Pool {
-	d := &Pool{dialTimeout: c.DialTimeout, commandTimeout: c.CommandTimeout, apart: crowd, start: time.Now()}
-	d.life, d.end = context.WithCancel(context.Background())
-	d.opening, d.endOpening = context.WithCancel(d.life)
-	d.shared = &pipeline{driver: d}
+	d := &Pool{apart: crowd}
+	d.init(c)
+	d.shared = &pipeline{server: &d.server}
 	return d
 }
 
 // NewPool returns a driver with a pool made from the options.
 func NewPool(c *driver.Config) *Pool {
 	d := newPool(c)
-	d.own = true
+	d.own, d.rotates = true, c.Login != nil
 	d.shared.idle = c.IdleTimeout
 	d.sockets = wire.NewSockets(&d.tasks)
 	d.dialer = wire.NewDialer(c, d.sockets)
@@ -185,7 +157,7 @@ func (d *Pool) Nodes(context.Context) ([]driver.Node, error) { return []driver.N
 
 // Link returns a connection for one worker; see [driver.Node].
 func (d *Pool) Link() driver.Link {
-	l := &poolLink{driver: d}
+	l := &poolLink{driver: &d.lender, shared: d.shared}
 	l.life, l.end = context.WithCancel(d.life)
 	return l
 }

@@ -14,7 +14,7 @@ import (
 
 // confirm sends WAIT on the connection that has answered the request. A request
 // that was not granted needs no replica.
-func (d *Pool) confirm(ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r driver.Request, reply any) error {
+func (d *lender) confirm(ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r driver.Request, reply any) error {
 	if !r.Granted(reply) {
 		return nil
 	}
@@ -27,7 +27,7 @@ func (d *Pool) confirm(ctx context.Context, c *Call, conn redis.Conn, timeout ti
 
 // callBeside runs a command on a goroutine, if the caller could not leave it
 // otherwise.
-func (d *Pool) callBeside(ctx context.Context, limit driver.Limits, r driver.Request) driver.Result {
+func (d *lender) callBeside(ctx context.Context, limit driver.Limits, r driver.Request) driver.Result {
 	c := newCall()
 	started := d.tasks.Start(func() {
 		c.finish(d.run(ctx, limit, c, r))
@@ -60,7 +60,7 @@ func (d *Pool) callBeside(ctx context.Context, limit driver.Limits, r driver.Req
 // CallAsking runs a command whose slot the server is importing. ASKING and the
 // command are written together, on a connection of the pool. Only a node of a
 // router calls it: its pool is our own.
-func (d *Pool) CallAsking(ctx context.Context, limit driver.Limits, r driver.Request) driver.Result {
+func (d *lender) CallAsking(ctx context.Context, limit driver.Limits, r driver.Request) driver.Result {
 	if ctx.Err() != nil {
 		return driver.Result{Err: driver.ErrAbandoned}
 	}
@@ -69,7 +69,7 @@ func (d *Pool) CallAsking(ctx context.Context, limit driver.Limits, r driver.Req
 }
 
 // run takes a connection and runs the command on it.
-func (d *Pool) run(ctx context.Context, limit driver.Limits, c *Call, r driver.Request) driver.Result {
+func (d *lender) run(ctx context.Context, limit driver.Limits, c *Call, r driver.Request) driver.Result {
 	now := time.Now()
 	if limit.HasPassed(now) {
 		return driver.Result{Err: driver.ErrTimeout}
@@ -106,7 +106,7 @@ func (d *Pool) run(ctx context.Context, limit driver.Limits, c *Call, r driver.R
 // all connections stale that are idle then, including this one. So does
 // READONLY, see isBreak. A connection that was refused shows nothing about the
 // others.
-func (d *Pool) result(sent time.Time, reply any, err error) driver.Result {
+func (d *lender) result(sent time.Time, reply any, err error) driver.Result {
 	o := d.newResult(sent, reply, err)
 	if o.Broke() && !wire.IsUnaccepted(o.Err) || d.isBreak(o.Err) {
 		d.noteBreak()
@@ -115,12 +115,9 @@ func (d *Pool) result(sent time.Time, reply any, err error) driver.Result {
 	return o
 }
 
-// noteBreak makes the connections stale that are idle now.
-func (d *Pool) noteBreak() { d.broken.Store(int64(time.Since(d.start))) }
-
 // leave starts a goroutine that waits for the answer in place of the caller,
 // and then returns the connection to the pool.
-func (d *Pool) leave(conn redis.Conn, sent time.Time, timeout time.Duration) driver.Result {
+func (d *lender) leave(conn redis.Conn, sent time.Time, timeout time.Duration) driver.Result {
 	c := newCall()
 	started := d.tasks.Start(func() {
 		reply, err := redis.ReceiveWithTimeout(conn, max(timeout-time.Since(sent), time.Millisecond))
@@ -149,7 +146,7 @@ func hasEnded(ctx context.Context) bool {
 // do runs the command with a deadline. A caller that runs it itself can be
 // interrupted. Close closes a connection of our own at its socket. One of the
 // user's pool can only be ended by a context, which costs a goroutine.
-func (d *Pool) do(ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r driver.Request) (any, error) {
+func (d *lender) do(ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r driver.Request) (any, error) {
 	reply, err := d.doOnce(ctx, c, conn, timeout, r)
 	if err == nil && r.Ack != nil {
 		err = d.confirm(ctx, c, conn, timeout, r, reply)
@@ -157,7 +154,7 @@ func (d *Pool) do(ctx context.Context, c *Call, conn redis.Conn, timeout time.Du
 	return reply, err
 }
 
-func (d *Pool) doOnce(ctx context.Context, c *Call, on redis.Conn, timeout time.Duration, r driver.Request) (any, error) {
+func (d *lender) doOnce(ctx context.Context, c *Call, on redis.Conn, timeout time.Duration, r driver.Request) (any, error) {
 	if own, ok := on.(*wire.Conn); ok {
 		if c != nil {
 			ctx = context.Background() // its caller leaves the goroutine
@@ -184,12 +181,4 @@ func doWithTimeout(conn redis.Conn, timeout time.Duration, r driver.Request) (an
 		return nil, errNoTimeouts
 	}
 	return reply, err
-}
-
-// orClosed replaces any error that may be due to Close by ErrClosed.
-func (d *Pool) orClosed(err error) error {
-	if err != nil && d.life.Err() != nil {
-		return errs.ErrClosed
-	}
-	return err
 }

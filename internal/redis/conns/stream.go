@@ -22,7 +22,7 @@ import (
 // what comes while a caller writes, since the caller has to wait for its own
 // answer. One goroutine reads, and only that one ends calls.
 type stream struct {
-	driver *Pool
+	server *server
 	conn   redis.Conn
 	born   time.Time
 	more   chan struct{} // the goroutine has to continue writing
@@ -60,17 +60,17 @@ const (
 	slow = 5 * time.Millisecond
 )
 
-func newStream(d *Pool, conn redis.Conn) *stream {
+func newStream(d *server, conn redis.Conn) *stream {
 	now := time.Now()
-	return &stream{driver: d, conn: conn, born: now, quiet: now, more: make(chan struct{}, 1), done: make(chan struct{})}
+	return &stream{server: d, conn: conn, born: now, quiet: now, more: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
 // run reads until the connection is lost. Another goroutine writes what callers
 // do not write themselves.
 func (s *stream) run() {
-	stop := context.AfterFunc(s.driver.life, func() { s.cut(errs.ErrClosed) })
+	stop := context.AfterFunc(s.server.life, func() { s.cut(errs.ErrClosed) })
 	defer stop()
-	if s.driver.tasks.Start(s.writeOn) {
+	if s.server.tasks.Start(s.writeOn) {
 		s.fail(s.read())
 	} else {
 		s.fail(errs.ErrClosed)
@@ -87,11 +87,11 @@ func (s *stream) read() error {
 		if !more {
 			came = time.Now()
 		}
-		o := s.driver.newResult(time.Time{}, reply, err)
+		o := s.server.newResult(time.Time{}, reply, err)
 		if !o.Answered && !driver.IsAnswer(o.Err) || driver.IsRefusal(o.Err) {
 			return o.Err
 		}
-		c := s.received(came, s.driver.isBreak(o.Err))
+		c := s.received(came, s.server.isBreak(o.Err))
 		if c == nil {
 			return wire.ErrUnasked
 		}
@@ -110,7 +110,7 @@ func (s *stream) hasReply() bool {
 // It returns the call that is answered, or nil if there is none.
 func (s *stream) received(came time.Time, isBreak bool) *Call {
 	if isBreak {
-		s.driver.noteBreak()
+		s.server.noteBreak()
 	}
 	s.mu.Lock()
 	c := s.oldest()

@@ -13,7 +13,7 @@ import (
 func (s *stream) retire() {
 	s.over = true
 	if s.end == nil {
-		left := s.driver.commandTimeout
+		left := s.server.commandTimeout
 		if s.flight > 0 {
 			left -= time.Since(s.quiet)
 		}
@@ -33,7 +33,7 @@ func (s *stream) retireIfSilent(c *Call, start time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	silent := s.flight > 0 && (!s.quiet.After(start) || !s.quiet.After(c.sent))
-	if silent && time.Since(s.quiet) >= min(driver.MinLimit, s.driver.commandTimeout) {
+	if silent && time.Since(s.quiet) >= min(driver.MinLimit, s.server.commandTimeout) {
 		s.retire()
 	}
 }
@@ -47,13 +47,13 @@ func (s *stream) usable(now time.Time, idle, age time.Duration) bool {
 	// A caller that writes after a long pause sets writing first, and quiet
 	// later.
 	unused := !owes && !s.writing
-	if owes && quiet > s.driver.commandTimeout || unused && idle > 0 && quiet > idle || age > 0 && now.Sub(s.born) > age {
+	if owes && quiet > s.server.commandTimeout || unused && idle > 0 && quiet > idle || age > 0 && now.Sub(s.born) > age {
 		s.retire()
 	}
 	served, usable := s.isServed(), !s.over
 	s.mu.Unlock()
 	if served {
-		s.driver.tasks.Start(func() { s.cut(errStale) }) // on a goroutine: a caller is waiting
+		s.server.tasks.Start(func() { s.cut(errStale) }) // on a goroutine: a caller is waiting
 	}
 	return usable
 }
@@ -93,12 +93,12 @@ func (s *stream) fail(err error) {
 	calls := s.written[s.first:]
 	refused := driver.IsRefusal(err) || wire.IsUnaccepted(err) && !driver.IsTimeout(s.cause)
 	if len(calls) > 0 && !refused {
-		s.driver.noteBreak()
+		s.server.noteBreak()
 	}
 	if driver.IsRefusal(err) {
 		s.cause = err // more specific than a write that failed because of it
 	}
-	cause := s.driver.orClosed(driver.Explain(s.cause))
+	cause := s.server.orClosed(driver.Explain(s.cause))
 	for _, c := range calls {
 		c.end(driver.Result{Err: cause, Sent: c.sent})
 	}

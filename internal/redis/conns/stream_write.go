@@ -37,7 +37,7 @@ func (s *stream) writeUnlessOther(now time.Time) {
 	}
 	s.writing = true
 	// A user's connection may have no limit for a write.
-	stuck := !s.driver.own || s.flight > 0 && now.Sub(s.quiet) > slow
+	stuck := !s.server.own || s.flight > 0 && now.Sub(s.quiet) > slow
 	crowded := s.flight >= crowd
 	s.mu.Unlock()
 	if crowded && !stuck {
@@ -127,7 +127,7 @@ func (s *stream) flush(sent time.Time) error {
 }
 
 // isLate reports whether a batch takes too long to write.
-func (s *stream) isLate(sent time.Time) bool { return time.Since(sent) > s.driver.commandTimeout }
+func (s *stream) isLate(sent time.Time) bool { return time.Since(sent) > s.server.commandTimeout }
 
 // writeOn continues where a caller stopped. It yields first to callers that are
 // about to send.
