@@ -52,8 +52,8 @@ type Limits struct {
 	// End limits all that belongs to the call, including commands that are
 	// sent again. It is zero if there is no such limit.
 	End time.Time
-	// Beside says that others are sent at the same moment. Send then uses the
-	// shared connection, which writes them together.
+	// Beside is true if others are sent at the same moment. Send then uses
+	// the shared connection, which writes them together.
 	Beside bool
 }
 

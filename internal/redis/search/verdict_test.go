@@ -10,7 +10,7 @@ import (
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
-// A line a minute says that a wait goes on.
+// A wait that goes on is logged by a line a minute.
 func TestOutvotedNoIsLoggedOnceAMinute(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		log := &testkit.Log{}

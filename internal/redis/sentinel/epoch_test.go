@@ -34,7 +34,7 @@ func awaitMaster(t testing.TB, p *Sentinel, s *redistest.Server) {
 }
 
 // The only sentinel that answers missed a failover, and the old master runs
-// again and says that it is a master. The client does not return to it.
+// again and calls itself a master. The client does not return to it.
 func TestSentinelThatMissedAFailover(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinels(t, searchtest.NoFailover)

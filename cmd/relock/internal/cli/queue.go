@@ -157,7 +157,7 @@ func newQueueDead(c *connection) *cobra.Command {
 	return cmd
 }
 
-// noteCut says that a list has ended at its limit.
+// noteCut notes that a list has ended at its limit.
 func noteCut(cmd *cobra.Command, limit int, what string) {
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "relock: stopped at %d %s, see --limit\n", limit, what) // stderr may be closed
 }
