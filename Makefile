@@ -9,7 +9,7 @@ COVERAGE ?= 85
 IMAGE ?= redis:8
 export COVERAGE HEAVY
 
-.PHONY: help fast build lint structure test test-all cover lua-cover mutants mutants-touched model test-long test-heavy test-valkey test-image stress bench bench-queue bench-smoke bench-go picture untimed check proof long
+.PHONY: help fast build lint structure test test-all cover lua-cover mutants mutants-touched model test-long test-heavy test-valkey test-image stress bench bench-queue bench-smoke bench-go picture release untimed check proof long
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,8 +77,11 @@ bench-go:  ## Run the Go benchmarks of the root package; BENCH=regexp chooses so
 picture:  ## Draw the picture of docs/operations.md from a run of a minute, by the expressions of the dashboard; writes docs/dashboard.svg
 	@scripts/with-redis.sh go test -C examples/prometheus -count=1 -run '^TestPicture$$' -picture
 
-untimed:  ## Lint, the models, and a moment of each comparison, side by side: none of them measures time
-	@scripts/beside.sh lint model bench-smoke
+release:  ## Release a clone, and fetch, build and install its modules as users do
+	@scripts/try-release.sh
+
+untimed:  ## Lint, the models, a moment of each comparison and a release on trial, side by side: none of them measures time
+	@scripts/beside.sh lint model bench-smoke release
 
 check: build untimed test-all lua-cover mutants-touched test-heavy  ## The fast lane: what CI runs on every push
 
