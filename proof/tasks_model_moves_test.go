@@ -20,7 +20,18 @@ func (m *taskModel) receive(now time.Time, n int, suspect bool) (taken []string,
 		if len(some) > 0 || len(taken) == 0 {
 			return some, between
 		}
+		m.parkMore(now)
 		between = append(between, m.clone())
+	}
+}
+
+// parkMore puts the heads of all paused keys aside, once the first tasks that
+// are due were nothing else.
+func (m *taskModel) parkMore(now time.Time) {
+	for _, id := range m.ordered('d', byDue) {
+		if t := m.tasks[id]; m.paused[t.key] && !t.due.After(now) {
+			m.park(t)
+		}
 	}
 }
 
