@@ -4,15 +4,10 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
-	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/inspect"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/redis/driver"
-	"github.com/relock-go/relock/internal/script"
 )
 
 // State is the current state of a lock.
@@ -31,16 +26,26 @@ const (
 
 // NoExpiry is the [Info.Remaining] of a key without an expiry. Such a key stays
 // until it is deleted.
-const NoExpiry time.Duration = -1
+const NoExpiry = inspect.NoExpiry
+
+// Kind is the kind of lock that a key is.
+type Kind string
+
+// The kinds of locks, as keys in Redis tell them apart. A key of a [MultiLock]
+// and of a [RedLock], and one of a [Locker], is that of a plain lock.
+const (
+	KindPlain     Kind = "plain"
+	KindReentrant Kind = "reentrant"
+	KindReadWrite Kind = "read/write"
+	KindSemaphore Kind = "semaphore"
+)
 
 // Info is the state of a lock in Redis.
 type Info struct {
 	Key   string
 	State State
-	// Kind is "plain", "reentrant", "read/write" or "semaphore". It is empty if
-	// the lock is free.
-	Kind string
-	Fair bool
+	Kind  Kind // empty if the lock is free
+	Fair  bool
 	// Holder is the exclusive holder. If the lock is kept, it is the last
 	// holder. It is nil if there is none.
 	Holder *Holder
@@ -85,7 +90,7 @@ type Holder struct {
 type Waiter struct {
 	Client string        // id of its Client
 	Age    time.Duration // since it arrived, by the server's clock
-	Kind   string        // as in [Info]
+	Kind   Kind
 	Fair   bool
 }
 
@@ -101,20 +106,31 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 	if err := c.ready(ctx, m.Err()); err != nil {
 		return Info{}, wrap("inspect", key, err)
 	}
-	o, _ := c.engine.Eval(ctx, driver.Limits{}, script.Call{Script: script.Inspect, Key: c.engine.RedisKey(key)})
-	if o.Err != nil {
-		return Info{}, wrap("inspect", key, driver.Ended(ctx, o.Err))
+	info, err := c.locks().State(ctx, key)
+	return readInfo(info), wrap("inspect", key, err)
+}
+
+// locks are the locks at the servers of the client.
+func (c *Client) locks() inspect.Locks {
+	return inspect.Locks{
+		Driver: c.engine.Driver, Prefix: c.config.prefix, PassOn: c.engine.Retrier.PassOn,
+		Ready: func(ctx context.Context) error { return c.ready(ctx, nil) },
 	}
-	info, err := readInfo(key, o.Reply)
-	if errors.Is(err, ErrKeyConflict) {
-		fence := info.Fence
-		info, err = c.inspectRW(ctx, key)
-		info.Fence = fence
-		if err != nil && !errors.Is(err, ErrKeyConflict) {
-			return Info{}, wrap("inspect", key, err)
-		}
+}
+
+// readInfo returns the state of a lock as users see it.
+func readInfo(i inspect.Info) Info {
+	info := Info{
+		Key: i.Key, State: State(i.State), Kind: Kind(i.Kind), Fair: i.Fair, Holder: (*Holder)(i.Holder),
+		Remaining: i.Remaining, Fence: i.Fence, Waiting: i.Waiting, Permits: i.Permits,
 	}
-	return info, wrap("inspect", key, err)
+	for _, r := range i.Readers {
+		info.Readers = append(info.Readers, Holder(r))
+	}
+	for _, w := range i.Waiters {
+		info.Waiters = append(info.Waiters, Waiter{Client: w.Client, Age: w.Age, Kind: Kind(w.Kind), Fair: w.Fair})
+	}
+	return info
 }
 
 // List iterates over the locks that are held, reserved or kept and whose names
@@ -130,47 +146,20 @@ func (c *Client) Inspect(ctx context.Context, key string) (Info, error) {
 // another.
 func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		nodes, err := c.nodes(ctx)
-		if err != nil {
+		if err := c.ready(ctx, nil); err != nil {
 			yield(Info{}, wrap("list", "", err))
 			return
 		}
-		seen := map[string]bool{}
-		for _, n := range nodes {
-			if !c.listNode(ctx, n, pattern, seen, yield) {
+		for name, err := range c.locks().Names(ctx, pattern) {
+			if err != nil {
+				yield(Info{}, wrap("list", "", err))
+				return
+			}
+			if !c.listOne(ctx, name, yield) {
 				return
 			}
 		}
 	}
-}
-
-// nodes returns the servers of the client.
-func (c *Client) nodes(ctx context.Context) ([]driver.Node, error) {
-	if err := c.ready(ctx, nil); err != nil {
-		return nil, err
-	}
-	nodes, err := c.engine.Driver.Nodes(ctx)
-	return nodes, driver.Ended(ctx, err)
-}
-
-// listNode yields the locks of one server that were not seen yet. It reports
-// whether to go on.
-func (c *Client) listNode(ctx context.Context, n driver.Node, pattern string, seen map[string]bool, yield func(Info, error) bool) bool {
-	for cursor, more := "0", true; more; more = cursor != "0" {
-		var names []string
-		var err error
-		if cursor, names, err = c.scan(ctx, n, cursor, pattern); err != nil {
-			yield(Info{}, wrap("list", "", err))
-			return false
-		}
-		for _, name := range names {
-			if !seen[name] && !c.listOne(ctx, name, yield) {
-				return false
-			}
-			seen[name] = true
-		}
-	}
-	return true
 }
 
 // listOne yields one lock, unless it is free by now. It reports whether to go
@@ -185,27 +174,6 @@ func (c *Client) listOne(ctx context.Context, name string, yield func(Info, erro
 		return true
 	}
 	return yield(info, err) && (err == nil || errors.Is(err, ErrKeyConflict))
-}
-
-// scan returns the names of some locks, and the cursor of the next call.
-func (c *Client) scan(ctx context.Context, n driver.Node, cursor, pattern string) (next string, names []string, err error) {
-	if err := c.ready(ctx, nil); err != nil {
-		return "", nil, err
-	}
-	next, names, err = driver.ScanKeys(ctx, n, cursor, c.config.prefix+"{", pattern+"}")
-	for i := range names {
-		names[i] = strings.TrimSuffix(names[i], "}")
-	}
-	return next, names, err
-}
-
-// inspectRW returns the state of a read/write lock or a semaphore.
-func (c *Client) inspectRW(ctx context.Context, key string) (Info, error) {
-	o, _ := c.engine.Eval(ctx, driver.Limits{}, script.Call{Script: script.RWInspect, Key: c.engine.RedisKey(key)})
-	if o.Err != nil {
-		return Info{}, driver.Ended(ctx, o.Err)
-	}
-	return readRWInfo(key, o.Reply)
 }
 
 const maxReason = 256
@@ -244,39 +212,9 @@ func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
 	if err := c.ready(ctx, m.Err()); err != nil {
 		return wrap("force unlock", key, err)
 	}
-	s, o := c.force(ctx, key, reason)
-	switch {
-	case o.Unanswered():
-		return wrap("force unlock", key, errs.Both(ErrUnconfirmed, driver.Ended(ctx, o.Err)))
-	case o.Err != nil:
-		return wrap("force unlock", key, driver.Ended(ctx, o.Err))
-	case o.Reply == int64(script.Other):
-		return wrap("force unlock", key, ErrNotHeld)
-	case o.Reply == int64(script.More):
-		c.engine.Retrier.PassOn(s)
-	case o.Reply != int64(script.Ours):
-		return wrap("force unlock", key, ErrKeyConflict)
+	if err := c.locks().Force(ctx, key, reason); err != nil {
+		return wrap("force unlock", key, err)
 	}
 	c.engine.Logger.Warn("relock: lock forced open", "key", key, "reason", reason)
 	return nil
-}
-
-// force sends the scripts of all families, until one finds its lock. Each is
-// sent once: a second copy could end the next hold.
-func (c *Client) force(ctx context.Context, key, reason string) (s script.Call, o driver.Result) {
-	s = script.Call{Key: c.engine.RedisKey(key), Args: []any{reason}}
-	for _, s.Script = range []*script.Script{script.Force, script.RWForce, script.SemaphoreForce} {
-		o = script.RunOnce(ctx, c.engine.Driver, driver.Limits{}, s, nil)
-		if o.Err != nil || o.Reply != int64(script.Foreign) {
-			break
-		}
-	}
-	for {
-		newest, err := redis.String(o.Reply, o.Err)
-		if err != nil {
-			return s, o
-		}
-		s.Args = []any{reason, newest} // of a semaphore, more holds are left
-		o = script.RunOnce(ctx, c.engine.Driver, driver.Limits{}, s, nil)
-	}
 }

@@ -1,19 +1,75 @@
-package relock
+package inspect
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redis/driver"
+	"github.com/relock-go/relock/internal/script"
 )
 
-var errUnreadable = fmt.Errorf("%w: not written by this version", ErrKeyConflict)
+// NoExpiry is the Remaining of a key without an expiry.
+const NoExpiry time.Duration = -1
+
+// Info is the state of a lock, with the fields of relock.Info.
+type Info struct {
+	Key       string
+	State     string
+	Kind      string
+	Fair      bool
+	Holder    *lockspec.Holder
+	Readers   []lockspec.Holder
+	Remaining time.Duration
+	Fence     int64
+	Waiting   int
+	Waiters   []Waiter
+	Permits   int
+}
+
+// Waiter is a waiter, with the fields of relock.Waiter.
+type Waiter struct {
+	Client string
+	Age    time.Duration
+	Kind   string
+	Fair   bool
+}
+
+var errUnreadable = fmt.Errorf("%w: not written by this version", errs.ErrKeyConflict)
+
+// State returns the state of the lock with this name. The error of a key that
+// is something else matches errs.ErrKeyConflict.
+func (l Locks) State(ctx context.Context, name string) (Info, error) {
+	reply, err := l.read(ctx, script.Inspect, name)
+	if err != nil {
+		return Info{}, err
+	}
+	info, err := readInfo(name, reply)
+	if !errors.Is(err, errs.ErrKeyConflict) {
+		return info, err
+	}
+	fence := info.Fence
+	if reply, err = l.read(ctx, script.RWInspect, name); err != nil {
+		return Info{}, err
+	}
+	info, err = readRWInfo(name, reply)
+	info.Fence = fence
+	return info, err
+}
+
+// read returns the reply of a script that reads a lock.
+func (l Locks) read(ctx context.Context, s *script.Script, name string) (any, error) {
+	o, _ := script.Run(ctx, l.Driver, driver.Limits{}, script.Call{Script: s, Key: l.key(name)}, nil)
+	return o.Reply, driver.Ended(ctx, o.Err)
+}
 
 // readInfo reads the reply of inspect.lua.
-func readInfo(key string, reply any) (Info, error) {
-	info := Info{Key: key, State: StateFree}
+func readInfo(name string, reply any) (Info, error) {
+	info := Info{Key: name, State: lockspec.Free}
 	parts, err := driver.Values(reply, nil)
 	if err != nil || len(parts) != 7 {
 		return info, errUnreadable
@@ -34,12 +90,12 @@ func readInfo(key string, reply any) (Info, error) {
 	stored, ok := lockspec.ReadContent(parts[1])
 	switch {
 	case state == lockspec.Foreign:
-		return info, ErrKeyConflict
+		return info, errs.ErrKeyConflict
 	case !ok:
 		return info, errUnreadable
 	case stored.State != "":
-		info.State, info.Kind, info.Fair = State(stored.State), stored.Kind, stored.Mode == "fair"
-		info.Holder = (*Holder)(stored.Holder)
+		info.State, info.Kind, info.Fair = stored.State, stored.Kind, stored.Mode == "fair"
+		info.Holder = stored.Holder
 	}
 	return info, nil
 }
@@ -73,8 +129,8 @@ func readWaiters(waits []string, now int64) []Waiter {
 
 // readRWInfo reads the reply of rw_inspect.lua, of a read/write lock or a
 // semaphore.
-func readRWInfo(key string, reply any) (Info, error) {
-	info := Info{Key: key, State: StateFree}
+func readRWInfo(name string, reply any) (Info, error) {
+	info := Info{Key: name, State: lockspec.Free}
 	parts, err := driver.Values(reply, nil)
 	if err != nil || len(parts) != 8 {
 		return info, errUnreadable
@@ -96,12 +152,12 @@ func readRWInfo(key string, reply any) (Info, error) {
 	}
 	switch state {
 	case lockspec.Foreign:
-		return info, ErrKeyConflict
+		return info, errs.ErrKeyConflict
 	case lockspec.Free:
 		return info, nil
 	}
 	family, fair := lockspec.ReadMode(mode)
-	info.State, info.Kind, info.Fair = StateKept, family.String(), fair
+	info.State, info.Kind, info.Fair = lockspec.Kept, family.String(), fair
 	for i, entry := range entries {
 		info.readEntry(entry, notes[i])
 	}
@@ -112,18 +168,18 @@ func readRWInfo(key string, reply any) (Info, error) {
 // permits it notes only that they exist.
 func (i *Info) readEntry(entry string, note any) {
 	kind, hold, _ := strings.Cut(entry, ":")
-	if kind == "v" && i.State == StateKept {
-		i.State = StateReserved
+	if kind == "v" && i.State == lockspec.Kept {
+		i.State = lockspec.Reserved
 	}
 	if kind != "r" && kind != "w" {
 		return
 	}
-	i.State = StateHeld
+	i.State = lockspec.Held
 	client, _, _ := strings.Cut(hold, ":")
-	h := &Holder{Client: lockspec.ClientName(client), Count: 1}
+	h := &lockspec.Holder{Client: lockspec.ClientName(client), Count: 1}
 	if text, err := driver.String(note, nil); err == nil {
 		if said, ok := lockspec.ReadNote(text); ok {
-			h = (*Holder)(said)
+			h = said
 		}
 	}
 	if kind == "w" {
