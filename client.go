@@ -38,6 +38,9 @@ var _ = engine.Provide(func(client any) *lease.Manager {
 		return c.engine
 	}
 	return nil
+}, func(t *driver.Topology, opts any) (client any, err error) {
+	all, _ := opts.([]ClientOption)
+	return newTopologyClient(t, all)
 })
 
 // NewClient returns a client of the server at address. The address is

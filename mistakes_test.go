@@ -14,6 +14,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/queue"
 )
@@ -278,7 +279,7 @@ func TestLockWithoutAClient(t *testing.T) {
 func TestTextsOfMistakes(t *testing.T) {
 	t.Parallel()
 	c := locktest.Unconnected(t)
-	dials := relock.Topology{
+	dials := &driver.Topology{
 		Master:  func(context.Context, string) (string, error) { return "", net.ErrClosed },
 		Masters: func(context.Context) ([]string, error) { return nil, net.ErrClosed },
 		Dial:    func(context.Context, string) (net.Conn, error) { return nil, net.ErrClosed },
@@ -304,7 +305,7 @@ func TestTextsOfMistakes(t *testing.T) {
 		"a token":               {second(c.Resume(t.Context(), "token")), "token: was not returned by this version's Detach"},
 		"a database":            {second(relock.NewClientURL("redis://localhost/first")), "URL: database is not a number such as 0 or 1"},
 		"TLS beside a Dial": {
-			second(relock.NewClientTopology(dials, relock.WithTLS(nil))),
+			second(locktest.NewRoutedClient(dials, relock.WithTLS(nil))),
 			"WithTLS: the topology has a Dial, which encrypts; with go-redis, set TLSConfig of its client",
 		},
 		"a queue":              {second(queue.New("", c)), "name: is empty"},

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
@@ -142,7 +143,7 @@ func TestOutageOfSeveralServers(t *testing.T) {
 			return relock.NewClientCluster([]string{address}, "", opts...)
 		},
 		"topology": func(address string, opts ...relock.ClientOption) (*relock.Client, error) {
-			return relock.NewClientTopology(relock.Topology{
+			return locktest.NewRoutedClient(&driver.Topology{
 				Master:  func(context.Context, string) (string, error) { return address, nil },
 				Masters: func(context.Context) ([]string, error) { return []string{address}, nil },
 			}, opts...)

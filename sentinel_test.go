@@ -47,7 +47,7 @@ func TestSentinelOptionsWithoutSentinels(t *testing.T) {
 	} {
 		requireMistakes(t, second(relock.NewClient("tcp", "h:1", "", opt)), "new client", name)
 		requireMistakes(t, second(relock.NewClientURL("redis://h", opt)), "new client", name)
-		requireMistakes(t, second(relock.NewClientTopology(oneServer(&redistest.Server{}), opt)), "new client", name)
+		requireMistakes(t, second(locktest.NewRoutedClient(oneServer(&redistest.Server{}), opt)), "new client", name)
 	}
 }
 

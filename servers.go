@@ -1,9 +1,6 @@
 package relock
 
 import (
-	"context"
-	"log/slog"
-	"net"
 	"slices"
 
 	"github.com/relock-go/relock/internal/lockspec"
@@ -148,88 +145,9 @@ func (c *clientConfig) checkAsksNone(m *lockspec.Problems) {
 // has reports whether an option of connections was given.
 func (c *clientConfig) has(name string) bool { return slices.Contains(c.given, name) }
 
-// Topology says where the servers of a client are. It is experimental until
-// 1.0. Its functions may be called concurrently, must return when their context
-// ends, and must not use the client.
-//
-// An address is host:port, or the path of a unix socket. Addresses name
-// servers: all clients must use the same one for a key, or two of them can hold
-// one lock. A topology may move a key to another server once the old server
-// refuses writes of it.
-type Topology struct {
-	// Master returns the address of the server that takes writes of a key. The
-	// key is as in Redis, with prefix and braces. Keys with the same text in
-	// their first braces have the same server. The empty key means any server.
-	//
-	// It is called for each request and each renewal, so it should answer from
-	// memory, unless there is a Cached.
-	Master func(ctx context.Context, key string) (address string, err error)
-
-	// Cached returns what Master would, if that is in memory. Then Master is
-	// not called, and the request costs no context with a limit. It must return
-	// immediately. It is optional.
-	Cached func(key string) (address string, known bool)
-
-	// Masters returns the addresses of all servers that take writes.
-	Masters func(ctx context.Context) (addresses []string, err error)
-
-	// Dial opens a connection to a server, encrypted if that is wanted. It is
-	// optional, and excludes [WithDialer] and [WithTLS]. Without it the options
-	// of the client apply.
-	Dial func(ctx context.Context, address string) (net.Conn, error)
-
-	// Login returns the user and the password of a new connection to a server,
-	// see [WithCredentials]. It is optional, and excludes the other ways to log
-	// in.
-	Login func(ctx context.Context, address string) (user, password string, err error)
-
-	// Redirect is called if the server at from answers that another one takes
-	// requests for a key. It returns the address to send the request to. With
-	// MOVED, once is false: the server at to has the key from now on, and
-	// Master should return it. With ASK, once is true: only this request goes
-	// there. The address in to is host:port, as the server named it. Its host
-	// is empty if it is the host of from.
-	//
-	// It must return immediately. It is optional: without it, the request is
-	// sent to that address. At most 5 redirects of a request follow each other.
-	Redirect func(key, from, to string, once bool) (address string)
-
-	// Sharded reports that messages about a lock go to a sharded channel in the
-	// slot of the lock. They are sent by SPUBLISH, which a server has since
-	// Redis 7.0. Without it, they go to one channel of the client.
-	Sharded bool
-
-	// Invalidate is called if a server does not answer, takes no writes, or
-	// redirects a request by MOVED. It must return immediately. It is optional.
-	Invalidate func(address string)
-
-	// Refresh looks for the servers, and returns when a look that began after
-	// the call has ended, or when ctx ends. Master then returns what it found.
-	// It is optional. With it, a request that surely was not executed waits for
-	// a look, and goes on at the server that Master names then. It is also
-	// called beside a request to a server that has not answered for 5 s.
-	Refresh func(ctx context.Context) error
-
-	// Changes has a value if masters have changed. Then the connections to
-	// servers that are not among Masters are closed, and all waiters check. It
-	// is optional.
-	Changes <-chan struct{}
-
-	// LogTo is called once by [NewClientTopology], with the logger of the
-	// client, see [WithLogger]. It is optional.
-	LogTo func(logger *slog.Logger)
-
-	// Close is called by [Client.Close]. It is optional.
-	Close func() error
-}
-
-// NewClientTopology returns a client of the servers of t. It is experimental
-// until 1.0. It calls no function of t, except LogTo. The options of a pool,
-// such as [WithMaxActive], are those of each server.
-//
-// A [MultiLock] asks all servers of its keys together, and waits for one key
-// after another. [Client.Eval] uses the server of its first key.
-func NewClientTopology(t Topology, opts ...ClientOption) (*Client, error) {
+// newTopologyClient returns a client of the servers of t. It calls no function
+// of t, except LogTo.
+func newTopologyClient(t *driver.Topology, opts []ClientOption) (*Client, error) {
 	var m lockspec.Problems
 	c := newClientConfig(opts)
 	m.Check(t.Master != nil, "topology: has no Master")
@@ -243,7 +161,7 @@ func NewClientTopology(t Topology, opts ...ClientOption) (*Client, error) {
 	if err := m.Err(); err != nil {
 		return nil, wrap("new client", "", err)
 	}
-	return newRoutedClient(c, (*driver.Topology)(&t))
+	return newRoutedClient(c, t)
 }
 
 // newRoutedClient returns a client of the servers of t.

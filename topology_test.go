@@ -9,12 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redis/driver"
+	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // oneServer is a topology of one server.
-func oneServer(s *redistest.Server) relock.Topology {
-	return relock.Topology{
+func oneServer(s *redistest.Server) *driver.Topology {
+	return &driver.Topology{
 		Master:  func(context.Context, string) (string, error) { return s.Address, nil },
 		Masters: func(context.Context) ([]string, error) { return []string{s.Address}, nil },
 	}
@@ -28,18 +30,18 @@ func TestTopologyMistakes(t *testing.T) {
 	dialer := relock.WithDialer(func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed })
 	login := relock.WithCredentials(func(context.Context) (user, password string, err error) { return "", "", nil })
 	for _, tt := range []struct {
-		topology relock.Topology
+		topology *driver.Topology
 		opts     []relock.ClientOption
 		names    []string
 	}{
-		{relock.Topology{}, nil, []string{"Master", "Masters"}},
+		{&driver.Topology{}, nil, []string{"Master", "Masters"}},
 		{whole, []relock.ClientOption{dialer}, []string{"WithDialer: the topology has a Dial"}},
 		{whole, []relock.ClientOption{relock.WithTLS(nil)}, []string{"WithTLS: the topology has a Dial"}},
 		{whole, []relock.ClientOption{login}, []string{"Login beside WithCredentials"}},
 		{whole, []relock.ClientOption{relock.WithUsername("app")}, []string{"Login beside", "WithUsername"}},
 		{whole, []relock.ClientOption{relock.WithMaxIdle(-1), nil}, []string{"WithMaxIdle", "opts[1]"}},
 	} {
-		requireMistakes(t, second(relock.NewClientTopology(tt.topology, tt.opts...)), "new client", tt.names...)
+		requireMistakes(t, second(locktest.NewRoutedClient(tt.topology, tt.opts...)), "new client", tt.names...)
 	}
 }
 
@@ -59,7 +61,7 @@ func TestTopologyDialsAndLogsIn(t *testing.T) {
 	}
 	stuck := errors.New("watch is stuck")
 	all.Close = func() error { return stuck }
-	c, err := relock.NewClientTopology(all, relock.WithDatabase(3))
+	c, err := locktest.NewRoutedClient(all, relock.WithDatabase(3))
 	require.NoError(t, err)
 	require.NoError(t, c.Ping(t.Context()))
 	require.Equal(t, []string{s.Address, s.Address}, addresses)
@@ -69,7 +71,7 @@ func TestTopologyDialsAndLogsIn(t *testing.T) {
 // An address that is empty is no server.
 func TestTopologyWithoutAnAddress(t *testing.T) {
 	t.Parallel()
-	c, err := relock.NewClientTopology(oneServer(&redistest.Server{}))
+	c, err := locktest.NewRoutedClient(oneServer(&redistest.Server{}))
 	require.NoError(t, err)
 	_, err = relock.NewRedisLock("k", c).Acquire(t.Context())
 	require.ErrorContains(t, err, "no server for the key: the topology returned an empty address")

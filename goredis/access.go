@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/redis/driver"
 )
 
@@ -42,11 +43,18 @@ func (a *access) config() *driver.Config {
 	}
 }
 
+// clientOf returns a client of the servers of t.
+func clientOf(t *driver.Topology, db int, opts []relock.ClientOption) (*relock.Client, error) {
+	made, err := engine.NewClient(t, append([]relock.ClientOption{relock.WithDatabase(db)}, opts...))
+	client, _ := made.(*relock.Client)
+	return client, err
+}
+
 // to returns a topology that finds servers as t does.
-func (a *access) to(t *driver.Topology) relock.Topology {
-	all := relock.Topology(*t)
+func (a *access) to(t *driver.Topology) *driver.Topology {
+	all := *t
 	all.Dial = func(ctx context.Context, address string) (net.Conn, error) { return a.dial(ctx, "tcp", address) }
 	all.Login = a.login
 	all.Close = func() error { return errors.Join(t.Close(), a.logout()) }
-	return all
+	return &all
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // NewClient returns a client of the servers of rdb. That is a *redis.Client of
@@ -44,12 +45,12 @@ func NewClient(rdb redis.UniversalClient, opts ...relock.ClientOption) (*relock.
 	if err != nil {
 		return nil, &relock.Error{Op: "new client", Err: err}
 	}
-	return relock.NewClientTopology(t, append([]relock.ClientOption{relock.WithDatabase(db)}, opts...)...)
+	return clientOf(t, db, opts)
 }
 
 // serversOf returns the servers of rdb and its database, or why it is not
 // supported.
-func serversOf(rdb redis.UniversalClient) (t relock.Topology, db int, err error) {
+func serversOf(rdb redis.UniversalClient) (t *driver.Topology, db int, err error) {
 	switch c := rdb.(type) {
 	case *redis.Client:
 		if c != nil {
@@ -75,13 +76,13 @@ func serversOf(rdb redis.UniversalClient) (t relock.Topology, db int, err error)
 const addrOfFailover = "FailoverClient"
 
 // topologyOfServer returns a topology in which one server has all keys.
-func topologyOfServer(o *redis.Options) (relock.Topology, error) {
+func topologyOfServer(o *redis.Options) (*driver.Topology, error) {
 	if o.Addr == addrOfFailover {
-		return relock.Topology{}, fmt.Errorf("%w: rdb: is a client of Sentinels, which it does not name; "+
+		return nil, fmt.Errorf("%w: rdb: is a client of Sentinels, which it does not name; "+
 			"use goredis.NewClientSentinel with its *redis.FailoverOptions", relock.ErrInvalid)
 	}
 	login, logout := loginOf(o)
-	return relock.Topology{
+	return &driver.Topology{
 		Master:  func(context.Context, string) (string, error) { return o.Addr, nil },
 		Cached:  func(string) (address string, known bool) { return o.Addr, true },
 		Masters: func(context.Context) ([]string, error) { return []string{o.Addr}, nil },

@@ -10,12 +10,13 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/redis/cluster"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // topologyOfCluster returns the masters of the slots.
-func topologyOfCluster(o *redis.ClusterOptions) (relock.Topology, error) {
+func topologyOfCluster(o *redis.ClusterOptions) (*driver.Topology, error) {
 	if err := refusalOf(o); err != nil {
-		return relock.Topology{}, err
+		return nil, err
 	}
 	a := &access{dial: dialerOfCluster(o), timeout: o.DialTimeout}
 	a.login, a.logout = loginOf(&redis.Options{
@@ -31,7 +32,7 @@ func refusalOf(o *redis.ClusterOptions) error {
 	switch {
 	case o.ClusterSlots != nil:
 		return fmt.Errorf("%w: rdb: has ClusterSlots, and servers that are no Cluster serve keys of others, "+
-			"so a lock can have two holders; use goredis.NewClientSentinel or relock.NewClientTopology", relock.ErrInvalid)
+			"so a lock can have two holders; use goredis.NewClientSentinel", relock.ErrInvalid)
 	case len(o.Addrs) == 0:
 		return fmt.Errorf("%w: rdb: has no Addrs", relock.ErrInvalid)
 	}

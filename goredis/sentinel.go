@@ -8,6 +8,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/redis/sentinel"
 )
 
@@ -33,7 +34,7 @@ func NewClientSentinel(o *redis.FailoverOptions, opts ...relock.ClientOption) (*
 	if err := refusalOfSentinels(o); err != nil {
 		return nil, &relock.Error{Op: "new client", Err: err}
 	}
-	return relock.NewClientTopology(topologyOfSentinels(o), append([]relock.ClientOption{relock.WithDatabase(o.DB)}, opts...)...)
+	return clientOf(topologyOfSentinels(o), o.DB, opts)
 }
 
 // refusalOfSentinels returns the mistakes in the options in one error, or nil.
@@ -53,7 +54,7 @@ func refusalOfSentinels(o *redis.FailoverOptions) error {
 }
 
 // topologyOfSentinels returns the master that Sentinels name.
-func topologyOfSentinels(o *redis.FailoverOptions) relock.Topology {
+func topologyOfSentinels(o *redis.FailoverOptions) *driver.Topology {
 	a := &access{dial: dialerOf(o.Dialer, o.TLSConfig), timeout: o.DialTimeout}
 	a.login, a.logout = loginOf(optionsOf(*o))
 	s := sentinel.New(sentinel.Config{

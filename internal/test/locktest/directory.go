@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/test/redistest"
 )
 
@@ -27,10 +28,10 @@ func newDirectory(masters []*redistest.Server) *directory {
 
 // client returns a client of a topology with this directory. It is closed when
 // the test ends.
-func (d *directory) client(t testing.TB, p relock.Topology, opts []relock.ClientOption) *relock.Client {
+func (d *directory) client(t testing.TB, p *driver.Topology, opts []relock.ClientOption) *relock.Client {
 	t.Helper()
 	p.Masters, p.Invalidate, p.Sharded = d.all, d.invalidate, d.sharded
-	return CloseLater(t)(relock.NewClientTopology(p, append([]relock.ClientOption{relock.WithKeyPrefix(d.prefix)}, opts...)...))
+	return CloseLater(t)(NewRoutedClient(p, append([]relock.ClientOption{relock.WithKeyPrefix(d.prefix)}, opts...)...))
 }
 
 // Key returns the key of the lock with this name.

@@ -40,7 +40,7 @@ func (r *Routes) Sharded() *Routes {
 // Client returns a client of the topology. It is closed when the test ends.
 func (r *Routes) Client(t testing.TB, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
-	return r.client(t, relock.Topology{Master: r.master, Redirect: r.redirect}, opts)
+	return r.client(t, &driver.Topology{Master: r.master, Redirect: r.redirect}, opts)
 }
 
 // Mislead makes the topology name a server for the lock.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/test/redistest"
 )
@@ -37,7 +38,14 @@ func (p *Topology) Sharded() *Topology {
 // Client returns a client of the topology. It is closed when the test ends.
 func (p *Topology) Client(t testing.TB, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
-	return p.client(t, relock.Topology{Master: p.master, Changes: p.changesOfOne()}, opts)
+	return p.client(t, &driver.Topology{Master: p.master, Changes: p.changesOfOne()}, opts)
+}
+
+// NewRoutedClient returns a client of the servers of t.
+func NewRoutedClient(t *driver.Topology, opts ...relock.ClientOption) (*relock.Client, error) {
+	made, err := engine.NewClient(t, opts)
+	client, _ := made.(*relock.Client)
+	return client, err
 }
 
 // Routed returns a client of a topology of two servers, with a new prefix. The
@@ -45,7 +53,7 @@ func (p *Topology) Client(t testing.TB, opts ...relock.ClientOption) *relock.Cli
 func Routed(t testing.TB, s, idle *redistest.Server, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
 	all := []string{s.Address, idle.Address}
-	return CloseLater(t)(relock.NewClientTopology(relock.Topology{
+	return CloseLater(t)(NewRoutedClient(&driver.Topology{
 		Master:  func(context.Context, string) (string, error) { return s.Address, nil },
 		Masters: func(context.Context) ([]string, error) { return all, nil },
 	}, apart(opts)...))
