@@ -51,9 +51,9 @@ func (t *detaching) take(c *relock.Client, opts ...relock.LockOption) relock.Hol
 }
 
 // detached returns the token of a hold that is detached.
-func detached(t testing.TB, h relock.Hold, d time.Duration) string {
+func detached(t testing.TB, c *relock.Client, h relock.Hold, d time.Duration) string {
 	t.Helper()
-	token, err := relock.Detach(t.Context(), h, d)
+	token, err := c.Detach(t.Context(), h, d)
 	require.NoError(t, err)
 	return token
 }
@@ -71,7 +71,7 @@ func TestDetachAndResume(t *testing.T) {
 		h := t.take(t.a, relock.WithFencing())
 		ctx := h.Context()
 
-		token := detached(t, h, time.Hour)
+		token := detached(t, t.a, h, time.Hour)
 		require.ErrorIs(t, context.Cause(ctx), relock.ErrDetached)
 		require.ErrorIs(t, h.Err(), relock.ErrNotHeld)
 		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrNotHeld)
@@ -104,7 +104,7 @@ func TestDetachedLockBecomesFree(t *testing.T) {
 		awaitWaiting(t, t.b, "k", 1)
 		const limit = 300 * time.Millisecond
 		start := time.Now()
-		token := detached(t, h, limit)
+		token := detached(t, t.a, h, limit)
 		require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))
 		require.GreaterOrEqual(t, time.Since(start), limit-time.Millisecond, "the server counts whole ones")
 		require.ErrorIs(t, second(t.a.Resume(t.Context(), token)), relock.ErrLockLost)
@@ -113,7 +113,7 @@ func TestDetachedLockBecomesFree(t *testing.T) {
 
 func TestDetachRefuses(t *testing.T) {
 	t.Parallel()
-	c := locktest.NewTestClient(t, redistest.Shared(t))
+	s, c := locktest.OnShared(t)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	fresh := func() relock.Hold {
@@ -138,9 +138,10 @@ func TestDetachRefuses(t *testing.T) {
 		"cancelled":     {ended, fresh(), time.Minute, context.Canceled},
 		"two levels":    {t.Context(), outer, time.Minute, relock.ErrInvalid},
 		"several keys":  {t.Context(), locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, c).Acquire), time.Minute, relock.ErrInvalid},
+		"other client":  {t.Context(), locktest.Take(t, relock.NewRedisLock("other", locktest.Sibling(t, s, c)).Acquire), time.Minute, relock.ErrInvalid},
 		"write lock":    {t.Context(), locktest.Take(t, relock.NewRWLock("rw", c).Acquire), time.Minute, relock.ErrInvalid},
 	}, func(t *testing.T, _ string, tt attempt) {
-		require.ErrorIs(t, second(relock.Detach(tt.ctx, tt.hold, tt.d)), tt.want)
+		require.ErrorIs(t, second(c.Detach(tt.ctx, tt.hold, tt.d)), tt.want)
 		if tt.hold != nil {
 			require.NoError(t, tt.hold.Err(), "the hold stays as it was")
 			require.NoError(t, tt.hold.Unlock(t.Context()))
@@ -156,7 +157,7 @@ func TestDetachUnconfirmed(t *testing.T) {
 		direct := locktest.Sibling(t, s, c)
 		h := takeInTime(t, t.lock(c, relock.WithExpiry(time.Hour)).Acquire) // it does not become free by itself
 		proxy.Stall()
-		token, err := relock.Detach(t.Context(), h, time.Hour)
+		token, err := c.Detach(t.Context(), h, time.Hour)
 		require.ErrorIs(t, err, relock.ErrUnconfirmed)
 		require.Empty(t, token)
 		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrNotHeld)
@@ -171,12 +172,12 @@ func TestDetachOfALostHold(t *testing.T) {
 		h := t.take(t.a)
 		t.s.Do(t, "DEL", locktest.KeyOf(t.a, "k"))
 		other := t.take(t.b)
-		require.ErrorIs(t, second(relock.Detach(t.Context(), h, time.Minute)), relock.ErrLockLost)
+		require.ErrorIs(t, second(t.a.Detach(t.Context(), h, time.Minute)), relock.ErrLockLost)
 		require.NoError(t, other.Unlock(t.Context()))
 
 		h = t.take(t.a, relock.WithMaxHold(shortHold))
 		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrMaxHold)
-		require.ErrorIs(t, second(relock.Detach(t.Context(), h, time.Minute)), relock.ErrMaxHold)
+		require.ErrorIs(t, second(t.a.Detach(t.Context(), h, time.Minute)), relock.ErrMaxHold)
 		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrNotHeld, "Detach has ended it")
 		require.NoError(t, t.lock(t.a, relock.WithBlock()).Lock(t.Context()), "the owner is free for another hold")
 	})
@@ -186,7 +187,7 @@ func TestDetachOfALostHold(t *testing.T) {
 func TestDetachedLockIsAnOrdinaryLock(t *testing.T) {
 	eachDetachable(t, func(t *detaching) {
 		releasing := locktest.Sibling(t, t.s, t.a, relock.WithReleaseOnClose())
-		token := detached(t, t.take(releasing), time.Minute)
+		token := detached(t, releasing, t.take(releasing), time.Minute)
 		require.Zero(t, releasing.Stats().Held)
 		require.NoError(t, releasing.Close())
 		require.Equal(t, relock.StateHeld, locktest.Inspect(t, t.a, "k").State)
@@ -202,8 +203,8 @@ func TestDetachInDo(t *testing.T) {
 		var token string
 		lock := t.lock(t.a)
 		require.NoError(t, lock.Do(t.Context(), func(ctx context.Context) (err error) {
-			h, _ := relock.CurrentHold(ctx)
-			token, err = relock.Detach(ctx, h, time.Minute)
+			h, _ := relock.HoldFromContext(ctx, "k")
+			token, err = t.a.Detach(ctx, h, time.Minute)
 			require.ErrorIs(t, context.Cause(ctx), relock.ErrDetached)
 			return err
 		}))
@@ -227,7 +228,7 @@ func TestDetachIsObserved(t *testing.T) {
 			LockDone: func(_ context.Context, e relock.LockDone) { note("lock %v %v", e.Key, e.Err) },
 			HoldDone: func(_ context.Context, e relock.HoldDone) { note("hold %v %v", e.Key, e.Err) },
 		}))
-		token := detached(t, t.take(c), time.Minute)
+		token := detached(t, c, t.take(c), time.Minute)
 		require.NoError(t, resumed(t, c, token).Unlock(t.Context()))
 		_, err := c.Resume(t.Context(), token)
 		require.Error(t, err)
@@ -246,7 +247,7 @@ func TestDetachPermissions(t *testing.T) {
 	for name, newLock := range locktest.Kinds {
 		t.Run(name, func(t *testing.T) {
 			h := locktest.Take(t, newLock("k", c, relock.WithMinHold(20*time.Millisecond)).Acquire)
-			token := detached(t, h, time.Minute)
+			token := detached(t, c, h, time.Minute)
 			require.NoError(t, resumed(t, c, token).Unlock(t.Context()))
 			testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", locktest.KeyOf(c, "k")) == int64(0) }, "it is kept for longer")
 		})

@@ -296,23 +296,24 @@ func TestTryDo(t *testing.T) {
 	}
 }
 
-// CurrentHold is the newest hold, whatever its name and its backend.
-func TestCurrentHold(t *testing.T) {
+// A context finds the holds of all Dos around it, of whatever backend.
+func TestHoldFromContext(t *testing.T) {
 	t.Parallel()
-	_, ok := relock.CurrentHold(nil) //nolint:staticcheck // a nil context carries nothing
+	_, ok := relock.HoldFromContext(nil, "outer") //nolint:staticcheck // a nil context carries nothing
 	require.False(t, ok)
-	_, ok = relock.CurrentHold(t.Context())
+	_, ok = relock.HoldFromContext(t.Context(), "outer")
 	require.False(t, ok)
 
 	c := locktest.NewTestClient(t, redistest.Shared(t))
 	require.NoError(t, relock.NewRedisLock("outer", c).Do(t.Context(), func(outer context.Context) error {
-		require.Equal(t, "outer", current(t, outer).Key())
+		require.Equal(t, "outer", carried(t, outer, "outer").Key())
 		require.NoError(t, relock.Do(outer, relocktest.NewLocker(), "inner", func(inner context.Context) error {
-			require.Equal(t, "inner", current(t, inner).Key())
+			require.Equal(t, "inner", carried(t, inner, "inner").Key())
 			require.Equal(t, "outer", carried(t, inner, "outer").Key())
 			return nil
 		}))
-		require.Equal(t, "outer", current(t, outer).Key())
+		_, ok := relock.HoldFromContext(outer, "inner")
+		require.False(t, ok)
 		return nil
 	}))
 }
@@ -343,7 +344,6 @@ func TestContextWithHoldOfAnotherLocker(t *testing.T) {
 	h, err := own{relocktest.NewLocker()}.Lock(t.Context(), "k")
 	require.NoError(t, err)
 	require.Same(t, h, carried(t, h.Context(), "k"))
-	require.Same(t, h, current(t, h.Context()))
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
@@ -356,7 +356,7 @@ func TestContextWithHoldOfRedis(t *testing.T) {
 	require.ErrorIs(t, l.TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
 	ctx := relock.ContextWithHold(t.Context(), h)
 	require.NoError(t, l.TryLock(ctx))
-	got := current(t, ctx)
+	got := carried(t, ctx, "k")
 	require.Equal(t, h, got)
 	require.NoError(t, got.Extend(ctx, time.Minute))
 	require.NoError(t, l.Unlock(ctx))

@@ -69,14 +69,14 @@ var (
 	// missing permission. Waiting does not help.
 	ErrDenied = errs.ErrDenied
 
-	// ErrDetached is the cause of a hold's context after [Detach]. It matches
-	// [ErrNotHeld] too.
+	// ErrDetached is the cause of a hold's context after [Client.Detach].
+	// It matches [ErrNotHeld] too.
 	ErrDetached = errs.ErrDetached
 
-	// ErrUnconfirmed reports that an Unlock or a [Detach] got no answer, or
-	// that the server refused it. The hold has ended for its holder. The
-	// release is retried in the background until the lease has ended, or the
-	// time that Detach was called with.
+	// ErrUnconfirmed reports that an Unlock or a [Client.Detach] got no
+	// answer, or that the server refused it. The hold has ended for its
+	// holder. The release is retried in the background until the lease has
+	// ended, or the time that Detach was called with.
 	//
 	// A [Client.ForceUnlock] is not retried: it may have been executed, or may
 	// still be.

@@ -11,7 +11,7 @@ import (
 
 // An API server locks an order and returns. A worker process goes on with the
 // lock, and unlocks it.
-func ExampleDetach() {
+func ExampleClient_Detach() {
 	ctx := context.Background()
 	api, worker := newClient(), newClient()
 	defer api.Close()
@@ -22,7 +22,7 @@ func ExampleDetach() {
 		fmt.Println(err)
 		return
 	}
-	token, err := relock.Detach(ctx, hold, 10*time.Minute) // travels with the job, secret
+	token, err := api.Detach(ctx, hold, 10*time.Minute) // travels with the job, secret
 	fmt.Println("detached:", err)
 
 	resumed, err := worker.Resume(ctx, token)
@@ -52,7 +52,7 @@ func ExampleClient_Resume() {
 		return
 	}
 	work := hold.Context()
-	token, err := relock.Detach(ctx, hold, time.Minute)
+	token, err := client.Detach(ctx, hold, time.Minute)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -38,26 +38,6 @@ func ExampleTryDo() {
 	// error: <nil>
 }
 
-// Code inside of Do gets the fencing token without the name of the lock.
-func ExampleCurrentHold() {
-	client := newClient()
-	defer client.Close()
-	locker := newLocker(client, relock.WithFencing())
-
-	write := func(ctx context.Context) error {
-		hold, ok := relock.CurrentHold(ctx)
-		if !ok {
-			return errors.New("write without a lock")
-		}
-		fmt.Println("under", hold.Key(), "with a token:", hold.Fence() > 0)
-		return hold.Err()
-	}
-	fmt.Println("error:", relock.Do(context.Background(), locker, "account/7", write))
-	// Output:
-	// under account/7 with a token: true
-	// error: <nil>
-}
-
 // logged is a Locker that logs. Its holds are its own, and carry themselves.
 type logged struct{ relock.Locker }
 

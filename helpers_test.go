@@ -85,14 +85,6 @@ func carried(t testing.TB, ctx context.Context, key string) relock.Hold {
 	return h
 }
 
-// current returns the newest hold in ctx.
-func current(t testing.TB, ctx context.Context) relock.Hold {
-	t.Helper()
-	h, ok := relock.CurrentHold(ctx)
-	require.True(t, ok)
-	return h
-}
-
 // promptness is how long after its time something may come.
 const promptness = 100 * time.Millisecond
 

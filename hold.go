@@ -96,7 +96,8 @@ func (h hold) String() string { return h.level.String() }
 // HoldFromContext returns the newest hold of the lock with this name that ctx
 // carries, and reports whether there is one. The context of Do's function and
 // [Hold.Context] carry a hold, as do contexts made from them. The hold of a
-// [MultiLock] is found by the name of any of its keys.
+// [MultiLock] is found by the name of any of its keys. A hold that has ended is
+// found too: see [Hold.Err].
 func HoldFromContext(ctx context.Context, key string) (Hold, bool) {
 	if ctx == nil {
 		return nil, false
@@ -116,27 +117,9 @@ func HoldFromContext(ctx context.Context, key string) (Hold, bool) {
 	return nil, false
 }
 
-// CurrentHold returns the newest hold that ctx carries, whatever its name, and
-// reports whether there is one. In Do's function it is the hold of that Do.
-// Like [HoldFromContext], it also returns a hold that has ended.
-func CurrentHold(ctx context.Context) (Hold, bool) {
-	if ctx == nil {
-		return nil, false
-	}
-	c := carried.By(ctx)
-	if c == nil {
-		return nil, false
-	}
-	if h, own := c.Hold.(*lease.Hold); own {
-		return hold{h}, true
-	}
-	h, ok := c.Hold.(Hold)
-	return h, ok
-}
-
-// ContextWithHold returns a context that carries h, for [HoldFromContext] and
-// [CurrentHold]. It is for authors of a [Locker]: the context that
-// [Hold.Context] returns must carry the hold. It is not cancelled when h ends.
+// ContextWithHold returns a context that carries h, for [HoldFromContext]. It
+// is for authors of a [Locker]: the context that [Hold.Context] returns must
+// carry the hold. It is not cancelled when h ends.
 //
 // Users of a Locker do not need it: the contexts of [Do] and of a Hold carry
 // the hold.
@@ -162,7 +145,7 @@ func ContextWithOwner(ctx context.Context, id string) context.Context {
 	return carried.WithOwner(ctx, id)
 }
 
-// Detach ends the hold h in this process and leaves the lock held, so that
+// Detach ends the hold h of this client and leaves the lock held, so that
 // another process can go on with it: see [Client.Resume]. It returns a token
 // for that. The lock stays for d, or for the rest of a longer [WithMinHold],
 // and is free afterwards. d is whole milliseconds, 10ms to 10 years.
@@ -172,15 +155,18 @@ func ContextWithOwner(ctx context.Context, id string) context.Context {
 // with the lock, so work that goes on after Detach is not refused by a guard.
 //
 // h must be the only level of a [RedisLock], a [ReentrantLock] or a [Locker] of
-// Redis. For any other hold the error is [ErrInvalid]. That error, and the
-// error of a ctx that is cancelled at the call, leave h as it was. After any
-// other error the hold has ended, and needs no Unlock either. With
+// this client. For any other hold the error is [ErrInvalid]. That error, and
+// the error of a ctx that is cancelled at the call, leave h as it was. After
+// any other error the hold has ended, and needs no Unlock either. With
 // [ErrLockLost] it was lost before, with [ErrNotHeld] it was unlocked. With
 // [ErrUnconfirmed] a request was refused or not answered, and the lock is
 // released in the background.
 //
 // The token is enough to take the lock. Keep it as secret as a password.
-func Detach(ctx context.Context, h Hold, d time.Duration) (token string, err error) {
+func (c *Client) Detach(ctx context.Context, h Hold, d time.Duration) (token string, err error) {
+	if !c.isMade() {
+		return "", wrap("detach", "", c.notMade())
+	}
 	var m lockspec.Problems
 	m.Check(ctx != nil, "context: is nil")
 	m.CheckMillis("Detach", d)
@@ -189,16 +175,16 @@ func Detach(ctx context.Context, h Hold, d time.Duration) (token string, err err
 	if err := m.Err(); err != nil {
 		return "", wrap("detach", "", err)
 	}
-	detached, err := own.level.Detach(ctx, d)
+	detached, err := own.level.Detach(ctx, c.engine, d)
 	if err != nil {
 		return "", wrap("detach", own.Key(), err)
 	}
 	return detached.Token(), nil
 }
 
-// Resume acquires the lock that [Detach] has left held, in this process or
-// another one. It works once for each token. Afterwards, and when the time of
-// the token is over, the error is [ErrLockLost]. So it is if the client has
+// Resume acquires the lock that [Client.Detach] has left held, in this process
+// or another one. It works once for each token. Afterwards, and when the time
+// of the token is over, the error is [ErrLockLost]. So it is if the client has
 // another server or [WithKeyPrefix] than the one that detached.
 //
 // The hold has the fencing token of the detached one, its mode, and the rest of

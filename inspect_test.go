@@ -38,14 +38,14 @@ func TestInspectHolder(t *testing.T) {
 	require.Equal(t, relock.Info{Key: "k", State: relock.StateFree}, locktest.Inspect(t, other, "k"))
 	for name, tt := range map[string]struct {
 		lock   locktest.AnyLock
-		kind   string
+		kind   relock.Kind
 		fair   bool
 		holder relock.Holder
 	}{
-		"plain":           {relock.NewRedisLock("k", c, relock.WithLabel("job 7|x")), "plain", false, relock.Holder{Label: "job 7|x", Count: 1}},
-		"plain, fair":     {relock.NewRedisLock("k", c, relock.WithFair()), "plain", true, relock.Holder{Count: 1}},
-		"reentrant":       {locktest.Owned("job:7", relock.NewReentrantLock("k", c, relock.WithLabel("l"))), "reentrant", false, relock.Holder{Label: "l", Owner: "job:7", Count: 1}},
-		"reentrant, fair": {locktest.Owned("me", relock.NewReentrantLock("k", c, relock.WithFair())), "reentrant", true, relock.Holder{Owner: "me", Count: 1}},
+		"plain":           {relock.NewRedisLock("k", c, relock.WithLabel("job 7|x")), relock.KindPlain, false, relock.Holder{Label: "job 7|x", Count: 1}},
+		"plain, fair":     {relock.NewRedisLock("k", c, relock.WithFair()), relock.KindPlain, true, relock.Holder{Count: 1}},
+		"reentrant":       {locktest.Owned("job:7", relock.NewReentrantLock("k", c, relock.WithLabel("l"))), relock.KindReentrant, false, relock.Holder{Label: "l", Owner: "job:7", Count: 1}},
+		"reentrant, fair": {locktest.Owned("me", relock.NewReentrantLock("k", c, relock.WithFair())), relock.KindReentrant, true, relock.Holder{Owner: "me", Count: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now().Truncate(time.Millisecond)
@@ -109,7 +109,7 @@ func TestInspectReservedAndKept(t *testing.T) {
 		s.Do(t, "SET", locktest.KeyOf(c, "k"), scripttest.WaitNamed("c1", 7, letters).Reserved(), "PX", 60_000)
 		info := locktest.Inspect(t, c, "k")
 		require.Equal(t, relock.Info{
-			Key: "k", State: relock.StateReserved, Kind: kind, Fair: letters[1] == 'f',
+			Key: "k", State: relock.StateReserved, Kind: relock.Kind(kind), Fair: letters[1] == 'f',
 			Remaining: info.Remaining,
 		}, info)
 		require.Positive(t, info.Remaining)
@@ -142,7 +142,7 @@ func TestInspectRWLock(t *testing.T) {
 		require.WithinDuration(t, time.Now(), info.Holder.Since, 10*time.Second)
 		writer := written(t, c, relock.Holder{Label: "l", Owner: "job:7|x", Count: 2}, info.Holder.Since)
 		require.Equal(t, relock.Info{
-			Key: key, State: relock.StateHeld, Kind: "read/write", Fair: mode == "fair", Holder: &writer, Remaining: info.Remaining,
+			Key: key, State: relock.StateHeld, Kind: relock.KindReadWrite, Fair: mode == "fair", Holder: &writer, Remaining: info.Remaining,
 		}, info)
 
 		ctx, cancel := context.WithCancel(t.Context())
@@ -187,7 +187,7 @@ func TestInspectWithoutAnExpiry(t *testing.T) {
 		s.Do(t, "PERSIST", locktest.KeyOf(c, kind))
 		info := locktest.Inspect(t, c, kind)
 		require.Equal(t, relock.StateHeld, info.State)
-		require.Equal(t, kind, info.Kind)
+		require.Equal(t, relock.Kind(kind), info.Kind)
 		require.Equal(t, relock.NoExpiry, info.Remaining, kind)
 	}
 	s.Do(t, "SET", locktest.KeyOf(c, "foreign"), "x")
@@ -261,7 +261,7 @@ func TestInspectUnreadableReply(t *testing.T) {
 	waiters := []any{text("not a wait"), text("1"), text("c:1:pu:1250"), text("x")}
 	info, err := inspect(with(free, 6, waiters))
 	require.NoError(t, err)
-	require.Equal(t, []relock.Waiter{{Client: "c", Kind: "plain"}}, info.Waiters)
+	require.Equal(t, []relock.Waiter{{Client: "c", Kind: relock.KindPlain}}, info.Waiters)
 	for _, notes := range [][]any{{nil}, {text("1:0|x")}, {text("1:0|relock/1|s|c|h")}} {
 		info, err := inspect(foreign, with(read, 7, notes))
 		require.NoError(t, err, notes)

@@ -135,7 +135,7 @@ func (e *Leader) end() {
 // fn ran, and the error of Do.
 func (e *Leader) term(ctx context.Context, fn func(context.Context) error) (led time.Duration, err error) {
 	err = Do(ctx, e.locker, e.key, func(ctx context.Context) error {
-		hold, _ := CurrentHold(ctx)
+		hold, _ := HoldFromContext(ctx, e.key)
 		e.lead(hold)
 		began := time.Now()
 		defer func() {

@@ -126,7 +126,7 @@ func TestLeaderWhoseFunctionGoesOn(t *testing.T) {
 			if terms.Add(1) > 1 {
 				return leads(ctx)
 			}
-			hold, _ := relock.CurrentHold(ctx)
+			hold, _ := relock.HoldFromContext(ctx, "k")
 			until = hold.ValidUntil()
 			select {
 			case <-time.After(time.Hour):

@@ -27,10 +27,11 @@ type Observer struct {
 	// is called once for each LockStart. ctx is the call's.
 	LockDone func(ctx context.Context, e LockDone)
 
-	// HoldDone is called once for each LockDone without an error, and after it.
-	// It is called when Unlock or [Detach] has ended the hold, or immediately
-	// when the hold was lost before that. ctx has the values of the one that
-	// the lock was acquired with, but is not cancelled with it.
+	// HoldDone is called once for each LockDone without an error, and after
+	// it. It is called when Unlock or [Client.Detach] has ended the hold,
+	// or immediately when the hold was lost before that. ctx has the values
+	// of the one that the lock was acquired with, but is not cancelled with
+	// it.
 	HoldDone func(ctx context.Context, e HoldDone)
 
 	// RenewDone is called after each attempt to renew a lease that is still

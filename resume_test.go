@@ -17,7 +17,7 @@ import (
 // A token is used once, however many try.
 func TestResumeOnce(t *testing.T) {
 	eachDetachable(t, func(t *detaching) {
-		token := detached(t, t.take(t.a), time.Minute)
+		token := detached(t, t.a, t.take(t.a), time.Minute)
 		var won atomic.Int32
 		var group sync.WaitGroup
 		for range 8 {
@@ -40,7 +40,7 @@ func TestResumeOnce(t *testing.T) {
 func TestMinimumHoldTravels(t *testing.T) {
 	eachDetachable(t, func(t *detaching) {
 		start := time.Now()
-		token := detached(t, t.take(t.a, relock.WithMinHold(time.Minute)), 20*time.Millisecond)
+		token := detached(t, t.a, t.take(t.a, relock.WithMinHold(time.Minute)), 20*time.Millisecond)
 		require.Greater(t, locktest.PTTL(t, t.s, t.a, "k"), 30*time.Second, "longer than the token was asked for")
 		t.s.Do(t, "PEXPIRE", locktest.KeyOf(t.a, "k"), 40_000) // as if 20 s had passed
 		require.NoError(t, resumed(t, t.b, token, relock.WithExpiry(time.Hour)).Unlock(t.Context()))
@@ -54,7 +54,7 @@ func TestMinimumHoldTravels(t *testing.T) {
 // A minimum hold that is over keeps nothing.
 func TestMinimumHoldIsOverAtResume(t *testing.T) {
 	eachDetachable(t, func(t *detaching) {
-		token := detached(t, t.take(t.a, relock.WithMinHold(time.Second)), time.Minute)
+		token := detached(t, t.a, t.take(t.a, relock.WithMinHold(time.Second)), time.Minute)
 		t.s.Do(t, "PEXPIRE", locktest.KeyOf(t.a, "k"), 59_000)
 		require.NoError(t, resumed(t, t.a, token).Unlock(t.Context()))
 		locktest.RequireFree(t, t.s, t.a, "k")
@@ -65,7 +65,7 @@ func TestMinimumHoldIsOverAtResume(t *testing.T) {
 func TestResumedReentrantLock(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t))
-	token := detached(t, locktest.Take(t, relock.NewReentrantLock("k", c).Acquire), time.Minute)
+	token := detached(t, c, locktest.Take(t, relock.NewReentrantLock("k", c).Acquire), time.Minute)
 	require.Equal(t, "detached", locktest.Inspect(t, c, "k").Holder.Owner)
 	ctx := relock.ContextWithOwner(t.Context(), "worker")
 	h, err := c.Resume(ctx, token)
@@ -74,7 +74,7 @@ func TestResumedReentrantLock(t *testing.T) {
 	require.NoError(t, lock.TryLock(ctx))
 	require.Equal(t, 2, lock.HoldCount(ctx))
 	require.Equal(t, "worker", locktest.Inspect(t, c, "k").Holder.Owner)
-	require.ErrorIs(t, second(relock.Detach(t.Context(), h, time.Minute)), relock.ErrInvalid, "it has two levels")
+	require.ErrorIs(t, second(c.Detach(t.Context(), h, time.Minute)), relock.ErrInvalid, "it has two levels")
 	require.NoError(t, lock.Unlock(ctx))
 	require.NoError(t, h.Unlock(ctx))
 	require.NoError(t, lock.TryLock(t.Context()))
@@ -86,7 +86,7 @@ func TestResumedReentrantLock(t *testing.T) {
 	other := relock.ContextWithOwner(t.Context(), "other")
 	h, err = relock.NewReentrantLock("k", c, relock.WithBlock()).Acquire(other)
 	require.NoError(t, err)
-	token, err = relock.Detach(other, h, time.Minute)
+	token, err = c.Detach(other, h, time.Minute)
 	require.NoError(t, err)
 	_, err = c.Resume(t.Context(), token)
 	require.ErrorIs(t, err, relock.ErrInvalid)
@@ -98,7 +98,7 @@ func TestResumedReentrantLock(t *testing.T) {
 func TestResumeRefuses(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t), relock.WithFencing())
-	token := detached(t, locktest.Take(t, relock.NewRedisLock("k", c).Acquire), time.Minute)
+	token := detached(t, c, locktest.Take(t, relock.NewRedisLock("k", c).Acquire), time.Minute)
 	for name, tt := range map[string]struct {
 		token string
 		opt   relock.LockOption

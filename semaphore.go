@@ -62,7 +62,7 @@ func (s *Semaphore) Validate() error { return s.base.Validate() }
 // attempt. With [WithBlock] it waits until it gets a permit or ctx is
 // cancelled. If no permit is free, the error matches
 // [ErrLockAcquiredByOthers]. Its other errors are those of [RedisLock.Lock].
-// The hold cannot be detached, see [Detach].
+// The hold cannot be detached, see [Client.Detach].
 func (s *Semaphore) Acquire(ctx context.Context) (Hold, error) { return s.base.Acquire(ctx) }
 
 // TryAcquire is Acquire in one attempt, also with [WithBlock].

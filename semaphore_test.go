@@ -57,7 +57,7 @@ func TestInspectSemaphore(t *testing.T) {
 		info.Readers, info.Waiters = nil, nil
 		require.Greater(t, info.Remaining, 50*time.Second)
 		require.Equal(t, relock.Info{
-			Key: key, State: relock.StateHeld, Kind: "semaphore", Fair: mode == "fair", Remaining: info.Remaining, Waiting: 1, Permits: 1,
+			Key: key, State: relock.StateHeld, Kind: relock.KindSemaphore, Fair: mode == "fair", Remaining: info.Remaining, Waiting: 1, Permits: 1,
 		}, info)
 		locktest.AwaitSubscribed(t, s, locktest.KeyOf(c, key), other)
 		cancel()
@@ -67,7 +67,7 @@ func TestInspectSemaphore(t *testing.T) {
 		require.NoError(t, mine.Unlock(t.Context()))
 		require.NoError(t, theirs.Unlock(t.Context()))
 		info = locktest.Inspect(t, c, key)
-		require.Equal(t, relock.Info{Key: key, State: relock.StateKept, Kind: "semaphore", Fair: mode == "fair", Remaining: info.Remaining}, info)
+		require.Equal(t, relock.Info{Key: key, State: relock.StateKept, Kind: relock.KindSemaphore, Fair: mode == "fair", Remaining: info.Remaining}, info)
 	})
 }
 

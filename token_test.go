@@ -38,7 +38,7 @@ func mistakesIn(token string) (all []string) {
 // token itself can still be used.
 func TestChangedTokenIsRefused(t *testing.T) {
 	eachDetachable(t, func(t *detaching) {
-		token := detached(t, t.take(t.a, relock.WithFencing(), relock.WithMinHold(10*time.Millisecond)), time.Hour)
+		token := detached(t, t.a, t.take(t.a, relock.WithFencing(), relock.WithMinHold(10*time.Millisecond)), time.Hour)
 		tried := 0
 		for _, text := range mistakesIn(token) {
 			if text == token {
@@ -60,7 +60,7 @@ func TestChangedTokenIsRefused(t *testing.T) {
 func TestFenceOfATokenWasGiven(t *testing.T) {
 	eachDetachable(t, func(t *detaching) {
 		h := t.take(t.a, relock.WithFencing())
-		token := detached(t, h, time.Hour)
+		token := detached(t, t.a, h, time.Hour)
 		forged := func(fence int64) string {
 			d, err := lockspec.ReadToken(token)
 			require.NoError(t, err)

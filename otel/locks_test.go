@@ -89,7 +89,7 @@ func TestMetricsOfAClient(t *testing.T) {
 	c := newClient(t, redistest.Start(t), relock.WithObserver(l.Locks()))
 	lock := relock.NewRedisLock("k/1", c)
 	require.NoError(t, lock.Do(t.Context(), func(ctx context.Context) error {
-		h, held := relock.CurrentHold(ctx)
+		h, held := relock.HoldFromContext(ctx, "k/1")
 		require.True(t, held)
 		require.ErrorIs(t, relock.NewRedisLock("k/1", c).TryLock(ctx), relock.ErrLockAcquiredByOthers)
 		return h.Extend(ctx, time.Minute)

@@ -101,7 +101,7 @@ func (m *mover) visit(hold relock.Hold, moves int) {
 		_ = hold.Unlock(context.Background())
 		return
 	}
-	token, err := relock.Detach(context.Background(), hold, movedFor)
+	token, err := m.client.Detach(context.Background(), hold, movedFor)
 	if err != nil {
 		return
 	}

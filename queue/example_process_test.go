@@ -122,7 +122,7 @@ func ExampleWithLocker() {
 		check(handler.Unlock(context.Background()))
 	})
 	err = jobs.Process(ctx, func(ctx context.Context, d *queue.Delivery) error {
-		_, held := relock.CurrentHold(ctx)
+		_, held := relock.HoldFromContext(ctx, d.Key)
 		fmt.Println(d, "under the lock:", held)
 		cancel()
 		return nil

@@ -32,7 +32,7 @@ func before(d time.Duration) time.Time { return goldenTime.Add(-d) }
 var odd = "<script>alert(1)</script>\u202e\x1b[2J\xff" + strings.Repeat("x", 980)
 
 // lockWith returns a lock of a kind.
-func lockWith(key, kind string, state relock.State) relock.Info {
+func lockWith(key string, kind relock.Kind, state relock.State) relock.Info {
 	return relock.Info{
 		Key: key, Kind: kind, State: state, Remaining: 21 * time.Second, Fence: 7,
 		Holder: &relock.Holder{
@@ -43,21 +43,21 @@ func lockWith(key, kind string, state relock.State) relock.Info {
 
 // locks are one of each kind and state.
 func locks() []relock.Info {
-	fair := lockWith("fair", "plain", relock.StateHeld)
+	fair := lockWith("fair", relock.KindPlain, relock.StateHeld)
 	fair.Fair, fair.Waiting = true, 10_000
 	for n := range 128 {
 		fair.Waiters = append(fair.Waiters, relock.Waiter{
-			Client: fmt.Sprint("w", n), Age: time.Duration(200-n) * time.Second, Kind: "plain", Fair: true,
+			Client: fmt.Sprint("w", n), Age: time.Duration(200-n) * time.Second, Kind: relock.KindPlain, Fair: true,
 		})
 	}
-	nested := lockWith("nested", "reentrant", relock.StateHeld)
+	nested := lockWith("nested", relock.KindReentrant, relock.StateHeld)
 	nested.Holder.Owner, nested.Holder.Count = "goroutine 12", 2
-	kept := lockWith("kept", "plain", relock.StateKept)
-	reserved := relock.Info{Key: "reserved", Kind: "plain", State: relock.StateReserved, Remaining: time.Second, Waiting: 1}
-	readers := relock.Info{Key: "prices", Kind: "read/write", State: relock.StateHeld, Remaining: relock.NoExpiry}
+	kept := lockWith("kept", relock.KindPlain, relock.StateKept)
+	reserved := relock.Info{Key: "reserved", Kind: relock.KindPlain, State: relock.StateReserved, Remaining: time.Second, Waiting: 1}
+	readers := relock.Info{Key: "prices", Kind: relock.KindReadWrite, State: relock.StateHeld, Remaining: relock.NoExpiry}
 	readers.Readers = []relock.Holder{*fair.Holder, {Client: "c2", Count: 1}}
 	permits := readers
-	permits.Key, permits.Kind, permits.Permits, permits.Remaining = "transcode", "semaphore", 3, time.Minute
+	permits.Key, permits.Kind, permits.Permits, permits.Remaining = "transcode", relock.KindSemaphore, 3, time.Minute
 	strange := lockWith(odd, "plain", relock.StateHeld)
 	strange.Holder.Label = odd[:60]
 	return []relock.Info{fair, nested, kept, reserved, readers, permits, strange}

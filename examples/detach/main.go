@@ -39,7 +39,7 @@ func run(ctx context.Context, out io.Writer, url string) error {
 		return err
 	}
 	lines.Println("server: has the lock, and stores the video")
-	token, err := relock.Detach(ctx, hold, time.Minute)
+	token, err := client.Detach(ctx, hold, time.Minute)
 	if err != nil {
 		return err
 	}

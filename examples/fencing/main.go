@@ -45,7 +45,7 @@ func run(ctx context.Context, out io.Writer, url string) error {
 }
 
 func setBalance(ctx context.Context, db *sql.DB, balance int) error {
-	hold, held := relock.CurrentHold(ctx)
+	hold, held := relock.HoldFromContext(ctx, "account:7")
 	if !held {
 		return errors.New("not under a lock")
 	}

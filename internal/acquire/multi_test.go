@@ -24,7 +24,7 @@ func TestMultiLockTakesAllKeysAndFreesThem(t *testing.T) {
 	l := relock.NewMultiLock([]string{"c", "a", "b", "a"}, b.client)
 	require.NoError(t, l.Validate())
 	require.NoError(t, l.Do(t.Context(), func(ctx context.Context) error {
-		h, _ := relock.CurrentHold(ctx)
+		h, _ := relock.HoldFromContext(ctx, "b")
 		require.Equal(t, "a,b,c", h.Key())
 		return nil
 	}))

@@ -322,7 +322,7 @@ func TestTransferToTheSameOwner(t *testing.T) {
 	q.UnlockFresh(h)
 	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
 	require.Equal(t, 1, q.QueueLength(), "handed off with its entry, which is retained")
-	held, _ := relock.CurrentHold(next.Context())
+	held, _ := relock.HoldFromContext(next.Context(), next.Key())
 	q.RequireStored(held, 1)
 	q.Unlock(held)
 	q.RequireNothingLeft()

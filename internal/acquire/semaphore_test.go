@@ -41,7 +41,7 @@ func TestSemaphoreGrantsPermits(t *testing.T) {
 		return s.TryDo(ctx, locktest.Nothing) // a nested call takes another permit
 	})
 	require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
-	_, err = relock.Detach(t.Context(), first, time.Minute)
+	_, err = b.client.Detach(t.Context(), first, time.Minute)
 	require.ErrorIs(t, err, relock.ErrInvalid)
 	require.ErrorContains(t, err, "a semaphore cannot be detached")
 	require.NoError(t, first.Unlock(t.Context()))

@@ -139,7 +139,7 @@ func ToLetterRow(l queue.DeadTask) LetterRow {
 // ToLockRow returns the object of a lock.
 func ToLockRow(i relock.Info) LockRow {
 	row := LockRow{
-		Key: i.Key, State: string(i.State), Kind: i.Kind, Fair: i.Fair,
+		Key: i.Key, State: string(i.State), Kind: string(i.Kind), Fair: i.Fair,
 		Fence: i.Fence, Waiting: i.Waiting, Permits: i.Permits,
 		Readers: []HolderRow{}, Waiters: []WaiterRow{}, // [], not null
 	}
@@ -155,7 +155,7 @@ func ToLockRow(i relock.Info) LockRow {
 		row.Readers = append(row.Readers, HolderRow(h))
 	}
 	for _, w := range i.Waiters {
-		row.Waiters = append(row.Waiters, WaiterRow{w.Client, w.Age.Seconds(), w.Kind, w.Fair})
+		row.Waiters = append(row.Waiters, WaiterRow{w.Client, w.Age.Seconds(), string(w.Kind), w.Fair})
 	}
 	return row
 }

@@ -24,10 +24,10 @@ type detacher interface {
 // the lock to a new hold that nobody renews. The key stays for d, or for the
 // rest of a longer minimum hold.
 //
-// A cancelled ctx, or a hold that cannot be detached, is an error that leaves
-// the hold as it was. From then on ctx only provides values: it may be the
-// hold's own.
-func (h *Hold) Detach(ctx context.Context, d time.Duration) (*lockspec.Detached, error) {
+// A cancelled ctx, or a hold that cannot be detached or is not of the client m,
+// is an error that leaves the hold as it was. From then on ctx only provides
+// values: it may be the hold's own.
+func (h *Hold) Detach(ctx context.Context, m *Manager, d time.Duration) (*lockspec.Detached, error) {
 	if ctx.Err() != nil {
 		return nil, errs.EndOf(ctx, nil)
 	}
@@ -41,7 +41,7 @@ func (h *Hold) Detach(ctx context.Context, d time.Duration) (*lockspec.Detached,
 		return nil, err
 	}
 	_ = h.Err() // the clock decides, not whether a timer has fired
-	detached, err := h.endDetached(next, d)
+	detached, err := h.endDetached(m, next, d)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (h *Hold) Detach(ctx context.Context, d time.Duration) (*lockspec.Detached,
 }
 
 // endDetached ends the hold here. An error leaves it as it was.
-func (h *Hold) endDetached(next string, d time.Duration) (*lockspec.Detached, error) {
+func (h *Hold) endDetached(m *Manager, next string, d time.Duration) (*lockspec.Detached, error) {
 	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,6 +70,8 @@ func (h *Hold) endDetached(next string, d time.Duration) (*lockspec.Detached, er
 		return nil, h.dropLost()
 	case !can || l.group != nil:
 		return nil, fmt.Errorf("%w: hold: a %s cannot be detached", errs.ErrInvalid, h.settings.Noun())
+	case l.client != m:
+		return nil, fmt.Errorf("%w: hold: is of another client", errs.ErrInvalid)
 	case len(l.levels.All) > 1:
 		return nil, fmt.Errorf("%w: hold: has %d levels, only a single one can be detached", errs.ErrInvalid, len(l.levels.All))
 	}

@@ -43,7 +43,7 @@ func TestDetachWithoutAnswerAtTheEnd(t *testing.T) {
 	executed := p.On(transfers, 1, faults.CutAfter)
 	p.On(transfers, 2, faults.DelayRequestUntil(gone))
 	result := testkit.Async(t, func() error {
-		_, err := relock.Detach(t.Context(), h, 10*time.Millisecond)
+		_, err := c.Detach(t.Context(), h, 10*time.Millisecond)
 		return err
 	})
 	_, ok := testkit.Await(executed, testkit.Patience)

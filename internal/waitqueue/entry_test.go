@@ -91,7 +91,7 @@ func TestRetainedEntry(t *testing.T) {
 		},
 		"unlocked": func(q *bench, h relock.Hold) { q.Unlock(h) },
 		"detached": func(q *bench, h relock.Hold) {
-			token, err := relock.Detach(q.Context(), h, time.Minute)
+			token, err := q.Clients[0].Detach(q.Context(), h, time.Minute)
 			require.NoError(q, err)
 			testkit.Eventually(q, testkit.Patience, func() bool { return len(q.Entries()) == 0 }, "the entry stays in the queue")
 			h, err = q.Clients[1].Resume(q.Context(), token)

@@ -57,7 +57,7 @@ func (c *moved) detach() {
 	h := c.Take(c.kind, relock.WithFencing())
 	var token string
 	err := c.meet(func(ctx context.Context) (err error) {
-		token, err = relock.Detach(ctx, h, tokenTime)
+		token, err = c.Client.Detach(ctx, h, tokenTime)
 		return err
 	})
 	require.ErrorIs(c, h.Err(), relock.ErrDetached)
@@ -76,7 +76,7 @@ func (c *moved) detach() {
 // resume detaches the lock, and meets the fault in Resume.
 func (c *moved) resume() {
 	first := locktest.Take(c, c.lock(c.Other).Acquire)
-	token, err := relock.Detach(c.Context(), first, tokenTime)
+	token, err := c.Other.Detach(c.Context(), first, tokenTime)
 	require.NoError(c, err)
 	var h relock.Hold
 	err = c.meet(func(ctx context.Context) (err error) {
@@ -149,7 +149,7 @@ func withLateAcquire(t *testing.T, test func(c *moved, h relock.Hold)) {
 // released, though its hold was detached.
 func TestLateAcquireOfADetachedHold(t *testing.T) {
 	withLateAcquire(t, func(c *moved, h relock.Hold) {
-		token, err := relock.Detach(c.Context(), h, tokenTime)
+		token, err := c.Client.Detach(c.Context(), h, tokenTime)
 		require.NoError(c, err)
 		next, err := c.Other.Resume(c.Context(), token)
 		require.NoError(c, err)
@@ -164,7 +164,7 @@ func TestLateAcquireOfADetachedHold(t *testing.T) {
 func TestLateAcquireAndLateDetach(t *testing.T) {
 	withLateAcquire(t, func(c *moved, h relock.Hold) {
 		c.Proxy.On(transfers[c.kind], 1, faults.HoldAndCut)
-		token, err := relock.Detach(c.Context(), h, tokenTime)
+		token, err := c.Client.Detach(c.Context(), h, tokenTime)
 		require.ErrorIs(c, err, relock.ErrUnconfirmed)
 		require.Empty(c, token)
 		c.RequireLevels(0)

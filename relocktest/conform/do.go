@@ -92,7 +92,7 @@ func doIsNotRun(s *suite) {
 func tryDo(s *suite) {
 	key, l, other := s.key(), s.new(), s.new()
 	err := relock.TryDo(s.limited(), l, key, func(ctx context.Context) error {
-		if hold, ok := relock.CurrentHold(ctx); !ok || hold.Key() != key || hold.Err() != nil {
+		if hold, ok := relock.HoldFromContext(ctx, key); !ok || hold.Err() != nil {
 			s.Error("the context does not carry the hold")
 		}
 		err := relock.TryDo(s.limited(), other, key, func(context.Context) error { s.Error("was run"); return nil })

@@ -16,6 +16,7 @@ const termTick = 10 * time.Millisecond
 type campaigner struct {
 	self    *faults.Self
 	leader  *relock.Leader
+	key     string
 	running atomic.Int32 // functions of terms
 }
 
@@ -30,7 +31,7 @@ func Campaign(self *faults.Self, l relock.Locker, key string) error {
 		}
 		cancel()
 	}()
-	c := campaigner{self: self, leader: relock.NewLeader(l, key)}
+	c := campaigner{self: self, leader: relock.NewLeader(l, key), key: key}
 	self.Emit("campaigns")
 	return c.leader.Run(ctx, c.term)
 }
@@ -41,7 +42,7 @@ func (c *campaigner) term(ctx context.Context) error {
 		c.self.Emit("together")
 	}
 	defer c.running.Add(-1)
-	hold, _ := relock.CurrentHold(ctx)
+	hold, _ := relock.HoldFromContext(ctx, c.key)
 	until := hold.ValidUntil()
 	c.self.Emit("lead", faults.Stamp(until))
 	for tick := time.Tick(termTick); ; {

@@ -99,7 +99,7 @@ func asHold(h *lease.Hold, err error) (relock.Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	held, _ := relock.CurrentHold(h.Context())
+	held, _ := relock.HoldFromContext(h.Context(), h.Key())
 	return held, nil
 }
 

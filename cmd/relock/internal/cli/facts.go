@@ -12,9 +12,9 @@ import (
 
 func kindOf(i relock.Info) string {
 	if i.Fair {
-		return i.Kind + ",fair"
+		return string(i.Kind) + ",fair"
 	}
-	return i.Kind
+	return string(i.Kind)
 }
 
 // holdersOf names one holder, and how many there are beside it.
