@@ -99,8 +99,10 @@ func TestTaskScriptsDamagedBehindLock(t *testing.T) {
 
 // What makes large tasks due does not read them.
 func TestTaskScriptsLargeBehindLock(t *testing.T) {
+	t.Parallel()
 	const tasks = 32
 	b := scripttest.NewTasks(t, redistest.Start(t))
+	b.Damaged = true // to check it would be to read it
 	for i := range tasks {
 		b.Ints(script.TaskEnqueue, scripttest.Nonce(0), 0, fmt.Sprint(i), 0, "000000"+strings.Repeat("x", 1<<20))
 	}
@@ -108,7 +110,6 @@ func TestTaskScriptsLargeBehindLock(t *testing.T) {
 		b.RequireSettled("b", "60000 a", b.Receive(scripttest.Receive{Receiver: worker, N: n, Want: tasks}).All...)
 	}
 	b.Ints(script.TaskGate, 0, "a")
-	b.Damaged = true // to check it would be to read it
 	b.Do("CONFIG", "RESETSTAT")
 	require.Len(t, b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1, Bytes: 1}).All, 1)
 	require.Len(t, b.Members("d"), tasks-1)

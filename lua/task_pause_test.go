@@ -212,7 +212,9 @@ func TestTaskScriptsPausedKeyBehindLock(t *testing.T) {
 
 // Large tasks that are set aside are not all read by one receive.
 func TestTaskScriptsLargeOfPausedKeys(t *testing.T) {
+	t.Parallel()
 	b := scripttest.NewTasks(t, redistest.Start(t))
+	b.Damaged = true // to check it would be to read it
 	for i := range 20 {
 		key := fmt.Sprint("k", 10+i)
 		pause(b, key)
