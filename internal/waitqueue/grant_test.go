@@ -212,7 +212,7 @@ func TestExtendIsCancelledBeforeTheClaim(t *testing.T) {
 	q, h := granted(t, plainModes[0], faults.DelayRequestUntil(claims))
 	for _, request := range []func(context.Context) error{
 		func(ctx context.Context) error { return h.Extend(ctx, time.Minute) },
-		func(ctx context.Context) error { _, err := q.Clients[1].Detach(ctx, h, time.Minute); return err },
+		func(ctx context.Context) error { _, err := q.Clients[0].Detach(ctx, h, time.Minute); return err },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		require.ErrorIs(t, request(ctx), context.DeadlineExceeded)
