@@ -1,9 +1,9 @@
 #!/bin/sh
 # Runs the models of the wait queue, of a Cluster, of MultiLocks, of the task
-# queue and of ForceUnlock through spin: what is right must show no error, and
-# each mutant must show one. As many runs side by side as there are processors.
-# Needs spin and gcc; without them it does nothing, except under CI. Usage:
-# check.sh [name...], to run only these.
+# queue, of ForceUnlock and of mixed modes through spin: what is right must show
+# no error, and each mutant must show one. As many runs side by side as there
+# are processors. Needs spin and gcc; without them it does nothing, except under
+# CI. Usage: check.sh [name...], to run only these.
 set -eu
 
 if ! command -v spin >/dev/null || ! command -v gcc >/dev/null; then
@@ -203,6 +203,16 @@ run force-same-name error -DLOST=1 -DM_SAME_NAME
 run force-poll-hides-mark error -DLATE=1 -DMSGLOST=1 -DM_POLL_HIDES_MARK
 run force-once error -DSTUCK=1 -DUNMARK=1 -DM_ONCE
 run force-without-ack error -DNOW
+
+model=modes.pml
+run modes-fair-unfair ok -DFAIRS=5 -DCRASH=1 -DMSGLOST=1 -DTRY=2
+run modes-unfair-fair ok -DFAIRS=2 -DCRASH=1 -DMSGLOST=1 -DTRY=2
+run modes-late ok -DFAIRS=5 -DLATE=1 -DCRASH=1 -DTRY=1
+run modes-late-lost ok -DFAIRS=6 -DLATE=1 -DMSGLOST=1 -DTRY=1
+run modes-conflict error -DFAIRS=5 -DM_CONFLICT
+run modes-head-ignored error -DFAIRS=5 -DCRASH=1 -DM_HEAD_IGNORED
+run modes-own-mode-first error -DFAIRS=5 -DM_OWN_MODE_FIRST
+run modes-key-mode error -DFAIRS=6 -DCRASH=1 -DM_KEY_MODE
 if [ ! -f "$RELOCK_MODELS/runs" ]; then
 	echo "model: no run is named$only" >&2
 	exit 2
