@@ -1,9 +1,9 @@
 #!/bin/sh
-# Runs the models of the wait queue, of a Cluster, of MultiLocks and of the task
-# queue through spin: what is right must show no error, and each mutant must
-# show one. As many runs side by side as there are processors. Needs spin and
-# gcc; without them it does nothing, except under CI. Usage: check.sh [name...],
-# to run only these.
+# Runs the models of the wait queue, of a Cluster, of MultiLocks, of the task
+# queue, of ForceUnlock and of mixed modes through spin: what is right must show
+# no error, and each mutant must show one. As many runs side by side as there
+# are processors. Needs spin and gcc; without them it does nothing, except under
+# CI. Usage: check.sh [name...], to run only these.
 set -eu
 
 if ! command -v spin >/dev/null || ! command -v gcc >/dev/null; then
@@ -174,6 +174,45 @@ run tasks-enqueue-again error -DELATE=1 -DM_ENQUEUE_AGAIN
 run tasks-busy-idle error -DLEAVE=1 -DM_BUSY_IDLE
 run tasks-leaves-silently error -DLEAVE=1 -DM_LEAVES_SILENTLY
 run tasks-leaves-wake error -DLEAVE=1 -DM_LEAVES_WAKE
+
+model=force.pml
+run force-late ok -DLATE=1 -DLOST=1
+run force-copies ok -DFLATE=1 -DLATE=1 -DLOST=1
+run force-twice ok -DNF=2 -DFLATE=1 -DLOST=1
+run force-hang ok -DHANG=1 -DRLATE=1 -DLOST=1
+run force-crash ok -DNW=3 -DCRASH=1 -DMSGLOST=1
+run force-stuck ok -DSTUCK=1 -DNF=2 -DFLATE=1 -DRLATE=1 -DMSGLOST=1
+run force-fixed ok -DSTUCK=1 -DFIXED=1 -DNF=2 -DMSGLOST=1 -DUNMARK=1
+run force-failover ok -DUNMARK=1 -DUNACK=1 -DFLATE=1 -DMSGLOST=1
+run force-failover-hang ok -DUNACK=1 -DRLATE=1 -DHANG=1
+run force-transfer ok -DTRANSFER=1 -DRLATE=1 -DLATE=1
+run force-grant ok -DGRANT=3 -DLATE=1 -DMSGLOST=1
+run force-grant-hang ok -DGRANT=3 -DHANG=1 -DFLATE=1
+run force-renews error -DSTUCK=1 -DMSGLOST=1 -DM_RENEWS
+run force-no-poll error -DSTUCK=1 -DFIXED=1 -DMSGLOST=1 -DM_NO_POLL
+run force-ack-first error -DHANG=1 -DM_ACK_FIRST
+run force-ack-any error -DNW=3 -DRLATE=1 -DM_ACK_ANY
+run force-release-unmarked error -DM_RELEASE_UNMARKED
+run force-cancel-unmarked error -DGIVEUP=1 -DLATE=1 -DM_CANCEL_UNMARKED
+run force-transfer-ends error -DTRANSFER=1 -DM_TRANSFER_ENDS
+run force-marks-any error -DFLATE=1 -DM_MARKS_ANY
+run force-by-waiter error -DGRANT=3 -DHANG=1 -DMSGLOST=1 -DM_BY_WAITER
+run force-frees-reservation error -DNW=3 -DGRANT=7 -DM_FREES_RESERVATION
+run force-grants-marked error -DLOST=1 -DM_GRANTS_MARKED
+run force-same-name error -DLOST=1 -DM_SAME_NAME
+run force-poll-hides-mark error -DLATE=1 -DMSGLOST=1 -DM_POLL_HIDES_MARK
+run force-once error -DSTUCK=1 -DUNMARK=1 -DM_ONCE
+run force-without-ack error -DNOW
+
+model=modes.pml
+run modes-fair-unfair ok -DFAIRS=5 -DCRASH=1 -DMSGLOST=1 -DTRY=2
+run modes-unfair-fair ok -DFAIRS=2 -DCRASH=1 -DMSGLOST=1 -DTRY=2
+run modes-late ok -DFAIRS=5 -DLATE=1 -DCRASH=1 -DTRY=1
+run modes-late-lost ok -DFAIRS=6 -DLATE=1 -DMSGLOST=1 -DTRY=1
+run modes-conflict error -DFAIRS=5 -DM_CONFLICT
+run modes-head-ignored error -DFAIRS=5 -DCRASH=1 -DM_HEAD_IGNORED
+run modes-own-mode-first error -DFAIRS=5 -DM_OWN_MODE_FIRST
+run modes-key-mode error -DFAIRS=6 -DCRASH=1 -DM_KEY_MODE
 if [ ! -f "$RELOCK_MODELS/runs" ]; then
 	echo "model: no run is named$only" >&2
 	exit 2
