@@ -35,7 +35,7 @@ func newClaim(w *wait, s *session) *claim {
 	l := w.locker
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	hold := l.nextHoldLocked()
+	hold := l.nextHold()
 	c := &claim{wait: w, session: s, hold: hold, value: l.value(hold), key: l.folder(w.name)}
 	if l.config.fair {
 		c.slot = l.takeSlotLocked(w.name)

@@ -56,6 +56,3 @@ func (l *Locker) closeLocked(why error) {
 		s.loseLocked(why)
 	}
 }
-
-// closed returns why the Locker is closed, or nil.
-func (l *Locker) closed() error { return context.Cause(l.life) }

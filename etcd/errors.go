@@ -1,7 +1,6 @@
 package etcdlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,25 +85,6 @@ func explain(err error) error {
 		return passing{err}
 	}
 	return err
-}
-
-// explain is the function of that name. If a request was not answered because
-// no server can be reached, it returns why.
-func (l *Locker) explain(err error) error {
-	if err = explain(err); err == errTimeout { //nolint:errorlint // our own
-		return cmp.Or(l.unreachable(), err)
-	}
-	return err
-}
-
-// explainOf is explain for a request for the keys of a lock. etcd does not say
-// which key the user may not use, so the error names all of them.
-func (l *Locker) explainOf(name string, err error) error {
-	if !errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied) {
-		return l.explain(err)
-	}
-	return fmt.Errorf("%w: the user needs to read and write all keys that begin with %q or %q: %w",
-		relock.ErrDenied, l.folder(name), l.cancelKey(""), err)
 }
 
 // isPassing reports whether a member accepted nothing because it was stopping,

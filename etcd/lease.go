@@ -154,7 +154,7 @@ func (s *session) renew(ctx context.Context) error {
 }
 
 func (s *session) renewOnce(ctx context.Context, sent time.Time) error {
-	ttl, err := s.keepAlive.renew(ctx, s.ctx, s.locker.client.Client, s.id)
+	ttl, err := s.keepAlive.renew(ctx, s.ctx, s.locker.client, s.id)
 	switch {
 	case err == nil:
 		return s.extendValidity(sent, ttl)

@@ -16,22 +16,13 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/outage"
 	"github.com/relock-go/relock/internal/suspend"
-	"github.com/relock-go/relock/internal/tasks"
 )
 
 // Locker provides locks in etcd by name. Its holds share leases, up to 128 keys
 // each. The first lease is granted with the first lock. The Locker renews them
 // until [Locker.Close]. It can be used from any goroutine.
 type Locker struct {
-	client  *server
-	config  config
-	id      string // prefix of the names of its holds
-	process string // where it runs, in the form used in values
-	logger  *slog.Logger
-	life    context.Context // cancelled when the Locker is closed
-	end     context.CancelCauseFunc
-	tasks   tasks.Group
-	old     sync.Once // logs that a server is too old
+	*server
 	closing sync.Once
 	crowded *crowded // which locks others want
 	outages *outage.Log
@@ -42,7 +33,6 @@ type Locker struct {
 	mu           sync.Mutex
 	suspension   *suspend.Watch
 	suspendTimer *time.Timer           // checks for a suspend; nil while there are no leases
-	count        uint64                // of claims so far; each is named by it
 	session      *session              // of the last claim; nil before the first
 	leases       map[*session]struct{} // those that were not revoked yet
 	opening      *opening              // of the next session; nil if none is under way
@@ -59,10 +49,6 @@ type Locker struct {
 	unfollow func() bool // stops following the client
 }
 
-// server has the client behind a second pointer. If a copy of a Locker is
-// printed, fmt follows the first pointer, and the client has a password.
-type server struct{ *clientv3.Client }
-
 var _ relock.Locker = (*Locker)(nil)
 
 // NewLocker returns a Locker on the client, which stays the caller's: Close
@@ -77,13 +63,12 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 		return nil, wrap("new locker", "", err)
 	}
 	l := &Locker{
-		client: &server{client}, config: c, id: newID(), process: process(), logger: c.logger, crowded: newCrowded(), forgets: forgetAtOnce,
+		server: newServer(client, c), crowded: newCrowded(), forgets: forgetAtOnce,
 		leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, held: map[string]*grant{},
 		lines: map[string]*line{}, slots: map[string]*numbers{},
 	}
 	l.outages = outage.New(l.logger, func(f func()) { l.tasks.Start(f) })
 	l.suspension = suspend.NewWatch(suspend.WithSleep, suspend.Split)
-	l.life, l.end = context.WithCancelCause(context.Background())
 	l.followClient()
 	return l, nil
 }
@@ -123,7 +108,7 @@ func (l *Locker) hold(ctx context.Context, key string, block bool) (relock.Hold,
 // close them first. A hook of an observer, or a log handler, must not call it:
 // Close waits for those too.
 func (l *Locker) Close() error {
-	if l == nil || l.client == nil {
+	if l == nil || l.server == nil {
 		return wrap("close", "", errNotMade)
 	}
 	var err error
@@ -146,7 +131,12 @@ func (l *Locker) close() error {
 
 // Logger returns the logger of [WithLogger]. A [relock.Leader] logs there why
 // its campaigns fail.
-func (l *Locker) Logger() *slog.Logger { return l.logger }
+func (l *Locker) Logger() *slog.Logger {
+	if l.server == nil {
+		return nil
+	}
+	return l.logger
+}
 
 // String names it.
 func (l *Locker) String() string { return "locker of etcd" }
@@ -154,7 +144,7 @@ func (l *Locker) String() string { return "locker of etcd" }
 // ready returns why a call cannot begin, or nil.
 func (l *Locker) ready(ctx context.Context, key string) error {
 	switch {
-	case l == nil || l.client == nil:
+	case l == nil || l.server == nil:
 		return errNotMade
 	case ctx == nil:
 		return errNilContext
@@ -170,46 +160,7 @@ func (l *Locker) ready(ctx context.Context, key string) error {
 	return nil
 }
 
-// limit returns how long one request may take. The next one may go to another
-// member.
-func (l *Locker) limit() time.Duration { return min(maxLimit, l.config.ttl/3) }
-
-// detached returns a context with the values of ctx. It is cancelled when the
-// Locker is closed, or after limit.
-func (l *Locker) detached(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	ends, cancel := context.WithTimeout(l.life, limit)
-	return detached{ends, ctx}, cancel
-}
-
-// detached is cancelled as its Context is, and has the values of another one.
-type detached struct {
-	context.Context
-	values context.Context
-}
-
-// Deadline reports that there is none. gRPC would send a deadline to the
-// server, in a header that differs each time, and the server would set a timer.
-// The request ends in time on this side, and on the server with it.
-func (detached) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
-
-// Value asks the Context first. So contexts that are derived from this one find
-// what cancels them.
-func (d detached) Value(key any) any {
-	if value := d.Context.Value(key); value != nil {
-		return value
-	}
-	return d.values.Value(key)
-}
-
-// both returns a context that is cancelled with ctx, and also with other.
-func both(ctx, other context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
-	return ctx, func() { stop(); cancel(nil) }
-}
-
 const (
 	maxKey   = 1024
 	maxOwner = 256
-	maxLimit = 3 * time.Second
 )

@@ -14,7 +14,7 @@ const kind = "etcd"
 
 // observed is acquire with reports to the observer. Its errors are wrapped.
 func (l *Locker) observed(ctx context.Context, key string, block bool) (*level, error) {
-	if l == nil || l.config.observer == nil {
+	if l == nil || l.server == nil || l.config.observer == nil {
 		h, _, err := l.acquire(ctx, key, block)
 		return h, wrap("lock", key, err)
 	}

@@ -92,32 +92,3 @@ func (l *Locker) deeper(ctx context.Context, o *owner) (h *level, ok bool, err e
 	h, err = o.grant.deeperLocked(ctx)
 	return h, true, err
 }
-
-// turn belongs to one call at a time. Waiting calls get it in their order.
-type turn chan struct{}
-
-func newTurn() turn { return make(turn, 1) }
-
-// take waits for the turn until one of the contexts is cancelled. It reports
-// whether it got the turn.
-func (t turn) take(ctx, life context.Context) bool {
-	select {
-	case t <- struct{}{}:
-		return true
-	case <-ctx.Done():
-	case <-life.Done():
-	}
-	return false
-}
-
-// try takes the turn if it is free. It reports whether it did.
-func (t turn) try() bool {
-	select {
-	case t <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-func (t turn) give() { <-t }

@@ -3,18 +3,9 @@ package etcdlock
 import (
 	"context"
 	"errors"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
-
-// recheck returns how long a wait relies on its watches before it checks for
-// itself. A connection may be dead without a notice, and then its watch reports
-// nothing. A long TTL is no reason to wait longer for a free lock, so the time
-// is limited.
-func (l *Locker) recheck() time.Duration { return 2 * min(l.config.ttl, maxRecheck/2) }
-
-const maxRecheck = 30 * time.Second
 
 // watches notify one wait when keys are deleted. They only say when to check.
 // Whether the lock is free is in the answer to a request.

@@ -1,0 +1,84 @@
+package etcdlock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/tasks"
+)
+
+// server is etcd as one Locker uses it: the client, the names of the keys, how
+// long requests may take, and the goroutines that send them. No field changes
+// after NewLocker.
+//
+// The Locker has the client behind two pointers. If a copy of a Locker is
+// printed, fmt follows the first pointer, and the client has a password.
+type server struct {
+	keys
+	client *clientv3.Client
+	config config
+	logger *slog.Logger
+	life   context.Context // cancelled when the Locker is closed
+	end    context.CancelCauseFunc
+	tasks  tasks.Group
+	old    sync.Once // logs that a server is too old
+}
+
+func newServer(client *clientv3.Client, c config) *server {
+	s := &server{keys: keys{prefix: c.prefix, id: newID(), process: process()}, client: client, config: c, logger: c.logger}
+	s.life, s.end = context.WithCancelCause(context.Background())
+	return s
+}
+
+const (
+	maxLimit   = 3 * time.Second
+	maxRecheck = 30 * time.Second
+)
+
+// limit returns how long one request may take. The next one may go to another
+// member.
+func (s *server) limit() time.Duration { return min(maxLimit, s.config.ttl/3) }
+
+// recheck returns how long a wait relies on its watches before it checks for
+// itself. A connection may be dead without a notice, and then its watch reports
+// nothing. A long TTL is no reason to wait longer for a free lock, so the time
+// is limited.
+func (s *server) recheck() time.Duration { return 2 * min(s.config.ttl, maxRecheck/2) }
+
+// closed returns why the Locker is closed, or nil.
+func (s *server) closed() error { return context.Cause(s.life) }
+
+// detached returns a context with the values of ctx. It is cancelled when the
+// Locker is closed, or after limit.
+func (s *server) detached(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ends, cancel := context.WithTimeout(s.life, limit)
+	return detached{ends, ctx}, cancel
+}
+
+// explain is the function of that name. If a request was not answered because
+// no server can be reached, it returns why.
+func (s *server) explain(err error) error {
+	if err = explain(err); err == errTimeout { //nolint:errorlint // our own
+		return cmp.Or(s.unreachable(), err)
+	}
+	return err
+}
+
+// explainOf is explain for a request for the keys of a lock. etcd does not say
+// which key the user may not use, so the error names all of them.
+func (s *server) explainOf(name string, err error) error {
+	if !errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied) {
+		return s.explain(err)
+	}
+	return fmt.Errorf("%w: the user needs to read and write all keys that begin with %q or %q: %w",
+		relock.ErrDenied, s.folder(name), s.cancelKey(""), err)
+}
