@@ -38,7 +38,7 @@ func newClaim(w *wait, s *session) *claim {
 	hold := l.nextHold()
 	c := &claim{wait: w, session: s, hold: hold, value: l.value(hold), key: l.folder(w.name)}
 	if l.config.fair {
-		c.slot = l.takeSlotLocked(w.name)
+		c.slot = l.slots.take(w.name)
 		c.key = l.slotKey(c.slot)
 	}
 	return c
@@ -203,8 +203,8 @@ func (c *claim) remove() {
 	defer l.mu.Unlock()
 	defer c.session.leaveLocked()
 	if c.rev == 0 && !c.perhaps && !c.unread {
-		c.slot.leaveLocked(true)
-		c.entry.leaveLocked()
+		c.slot.leave(true)
+		c.entry.leave()
 		return
 	}
 	r := l.newRemovalLocked(c.wait.name, c.key, c.value, c.slot, c.session, c.session)

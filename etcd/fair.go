@@ -122,7 +122,7 @@ func (c *claim) clear(rev int64) error {
 	l := c.wait.locker
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c.slot.leaveLocked(false)
+	c.slot.leave(false)
 	r := l.newRemovalLocked(c.wait.name, c.key, c.value, nil, c.session, c.session)
 	r.owned = clientv3.Compare(clientv3.CreateRevision(c.key), "=", rev)
 	l.clean(r)
@@ -166,7 +166,7 @@ func olderOf(keys []*mvccpb.KeyValue) (string, error) {
 func (c *claim) queue(older string, at int64) error {
 	ctx, leave := both(c.wait.ctx, c.session.ctx)
 	defer leave()
-	ws := c.wait.locker.newWatches()
+	ws := c.wait.locker.streams.newWatches()
 	defer ws.close()
 	for older != "" {
 		ws.add(older, 0)

@@ -25,6 +25,9 @@ type Locker struct {
 	*server
 	closing sync.Once
 	crowded *crowded // which locks others want
+	slots   *slots
+	streams *streams
+	lines   *lines
 	outages *outage.Log
 	waiting atomic.Int64 // blocking calls under way
 
@@ -38,13 +41,7 @@ type Locker struct {
 	opening      *opening              // of the next session; nil if none is under way
 	owners       map[ownerKey]*owner
 	held         map[string]*grant // the newest of each lock, until it ends
-	lines        map[string]*line
-	slots        map[string]*numbers // of fair claims, by the name of the lock
-	series       uint64              // of the keys of fair claims
-	forgets      int                 // how many old keys one request deletes
-
-	stream  *stream // nil if there is none
-	streams int     // number opened so far
+	forgets      int               // how many old keys one request deletes
 
 	unfollow func() bool // stops following the client
 }
@@ -65,8 +62,10 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	l := &Locker{
 		server: newServer(client, c), crowded: newCrowded(), forgets: forgetAtOnce,
 		leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, held: map[string]*grant{},
-		lines: map[string]*line{}, slots: map[string]*numbers{},
+		slots: newSlots(),
 	}
+	l.streams = &streams{server: l.server}
+	l.lines = newLines(l.streams)
 	l.outages = outage.New(l.logger, func(f func()) { l.tasks.Start(f) })
 	l.suspension = suspend.NewWatch(suspend.WithSleep, suspend.Split)
 	l.followClient()

@@ -116,8 +116,8 @@ func (r *removal) isDone() bool {
 func (r *removal) finish(removed bool) {
 	r.locker.mu.Lock()
 	defer r.locker.mu.Unlock()
-	r.slot.leaveLocked(removed)
-	r.entry.leaveLocked()
+	r.slot.leave(removed)
+	r.entry.leave()
 	for _, s := range r.sessions {
 		s.leaveLocked()
 	}

@@ -159,7 +159,7 @@ func (s *session) loseLocked(why error) {
 func (s *session) endGrantsLocked(why error) (astray []*removal) {
 	for g := range s.grants {
 		g.endLocked(why)
-		g.slot.leaveLocked(false) // the key goes with the lease at the server, later than here
+		g.slot.leave(false) // the key goes with the lease at the server, later than here
 		if g.also != nil || g.indeterminate && g.origin != s {
 			astray = append(astray, g.removalLocked())
 		}

@@ -3,6 +3,7 @@ package etcdlock
 import (
 	"context"
 	"strconv"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -24,41 +25,49 @@ type stream struct {
 	end context.CancelFunc
 }
 
-// openStream returns the stream, and opens one if there is none.
-func (l *Locker) openStream() *stream {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.stream != nil {
-		return l.stream
+// streams has the stream of one Locker.
+type streams struct {
+	*server
+	mu      sync.Mutex // is taken last
+	current *stream    // nil if there is none
+	opened  int        // number so far
+}
+
+// open returns the stream, and opens one if there is none.
+func (all *streams) open() *stream {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.current != nil {
+		return all.current
 	}
-	l.streams++
-	s := &stream{ctx: metadata.AppendToOutgoingContext(l.life, "relock-stream", strconv.Itoa(l.streams))}
+	all.opened++
+	s := &stream{ctx: metadata.AppendToOutgoingContext(all.life, "relock-stream", strconv.Itoa(all.opened))}
 	ctx, end := context.WithCancel(s.ctx)
 	s.end = end
-	if !l.tasks.Start(func() { l.keepStream(ctx, s) }) {
+	if !all.tasks.Start(func() { all.keep(ctx, s) }) {
 		end() // the Locker is closed, and with it all watches
 		return s
 	}
-	l.stream = s
+	all.current = s
 	return s
 }
 
-func (l *Locker) keepStream(ctx context.Context, s *stream) {
-	for range l.client.Watch(clientv3.WithRequireLeader(ctx), l.config.prefix+"stream", clientv3.WithFilterPut()) {
+func (all *streams) keep(ctx context.Context, s *stream) {
+	for range all.client.Watch(clientv3.WithRequireLeader(ctx), all.prefix+"stream", clientv3.WithFilterPut()) {
 		continue
 	}
-	l.leaveStream(s)
+	all.leave(s)
 }
 
-// leaveStream makes the next watch open another stream. This one is closed with
-// the last watch on it, after a delay. The delay is needed because the last
-// watch may end while another one is being refused. Package clientv3 then waits
+// leave makes the next watch open another stream. This one is closed with the
+// last watch on it, after a delay. The delay is needed because the last watch
+// may end while another one is being refused. Package clientv3 then waits
 // forever, or leaves the stream open.
-func (l *Locker) leaveStream(s *stream) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.stream == s {
-		l.stream = nil
-		time.AfterFunc(l.limit(), s.end) // with Close at the latest
+func (all *streams) leave(s *stream) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.current == s {
+		all.current = nil
+		time.AfterFunc(all.limit(), s.end) // with Close at the latest
 	}
 }

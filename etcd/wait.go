@@ -92,6 +92,17 @@ func (w *wait) compete() (*level, error) {
 	return w.attempts(w.unfair)
 }
 
+// enter waits for the turn. Calls get it in their order.
+func (w *wait) enter() (*entry, error) {
+	e := w.locker.lines.join(w.name)
+	if w.take(e.line.turn) {
+		return e, nil
+	}
+	w.note(relock.ErrLockAcquiredByOthers)
+	e.quit()
+	return nil, errLeft
+}
+
 // attempts makes claims, one under each session. It stops when one is granted,
 // one fails for good, or the wait ends.
 func (w *wait) attempts(attempt func(*claim) (*level, error)) (*level, error) {

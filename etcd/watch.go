@@ -15,9 +15,9 @@ import (
 // than the registration of the next watch. Here the wait checks for itself what
 // happened up to the creation.
 type watches struct {
-	locker *Locker
-	heard  chan notice
-	open   map[string]context.CancelFunc
+	streams *streams
+	heard   chan notice
+	open    map[string]context.CancelFunc
 }
 
 type notice struct {
@@ -26,8 +26,8 @@ type notice struct {
 	stream *stream // of the watch
 }
 
-func (l *Locker) newWatches() *watches {
-	return &watches{locker: l, heard: make(chan notice), open: map[string]context.CancelFunc{}}
+func (all *streams) newWatches() *watches {
+	return &watches{streams: all, heard: make(chan notice), open: map[string]context.CancelFunc{}}
 }
 
 // add watches a key, unless it already does. If from is 0, the watch begins
@@ -36,10 +36,10 @@ func (ws *watches) add(key string, from int64) {
 	if ws.open[key] != nil {
 		return
 	}
-	s := ws.locker.openStream()
+	s := ws.streams.open()
 	ctx, cancel := context.WithCancel(s.ctx)
 	ws.open[key] = cancel
-	ws.locker.tasks.Start(func() { ws.follow(ctx, s, key, from) })
+	ws.streams.tasks.Start(func() { ws.follow(ctx, s, key, from) })
 }
 
 // drop ends the watch of a key, if there is one.
@@ -62,7 +62,7 @@ func (ws *watches) follow(ctx context.Context, s *stream, key string, from int64
 	if from == 0 {
 		opts = append(opts, clientv3.WithCreatedNotify())
 	}
-	events := ws.locker.client.Watch(clientv3.WithRequireLeader(ctx), key, opts...)
+	events := ws.streams.client.Watch(clientv3.WithRequireLeader(ctx), key, opts...)
 	var next notice
 	var out chan<- notice // nil if there is nothing to pass on
 	for next.err == nil || out != nil {
@@ -113,7 +113,7 @@ func (w *wait) await(ctx context.Context, ws *watches, at int64) (rev int64, err
 				w.pauses = pauses{}
 				return n.rev, nil
 			}
-			w.watchFailed(limited, n)
+			w.watchFailed(limited, ws, n)
 		case <-limited.Done():
 		case <-w.locker.life.Done():
 		}
@@ -129,10 +129,10 @@ func (w *wait) await(ctx context.Context, ws *watches, at int64) (rev int64, err
 }
 
 // watchFailed pauses before the watch is requested again.
-func (w *wait) watchFailed(ctx context.Context, n notice) {
+func (w *wait) watchFailed(ctx context.Context, ws *watches, n notice) {
 	w.locker.logger.Debug("relock: watch failed", "key", w.name, "reason", n.err.Error())
 	if isStaleToken(n.err) {
-		w.locker.leaveStream(n.stream)
+		ws.streams.leave(n.stream)
 	}
 	sleep(ctx, w.pauses.next())
 }
