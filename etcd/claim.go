@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock"
@@ -33,8 +32,6 @@ type claim struct {
 // newClaim returns a claim that is one of the users of s.
 func newClaim(w *wait, s *session) *claim {
 	l := w.locker
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	hold := l.nextHold()
 	c := &claim{wait: w, session: s, hold: hold, value: l.value(hold), key: l.folder(w.name)}
 	if l.config.fair {
@@ -159,28 +156,21 @@ func (c *claim) resolve(resp *clientv3.TxnResponse, err error) {
 	}
 }
 
-// found returns the first key that the n-th read of a Txn has found, or nil.
-func found(resp *clientv3.TxnResponse, n int) *mvccpb.KeyValue {
-	if keys := resp.Responses[n].GetResponseRange().Kvs; len(keys) > 0 {
-		return keys[0]
-	}
-	return nil
-}
-
 // begin makes a granted claim the caller's hold.
 func (c *claim) begin() (*level, error) {
-	w, l := c.wait, c.wait.locker
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	w, all := c.wait, c.wait.locker.holders
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	if err := c.session.checkLocked(); err != nil {
 		return nil, errSession
 	}
 	g := &grant{
-		locker: l, name: w.name, key: c.key, slot: c.slot, hold: c.hold, value: c.value, rev: c.rev, mod: c.rev, began: time.Now(), indeterminate: c.indeterminate,
+		holders: all, name: w.name, key: c.key, slot: c.slot, hold: c.hold, value: c.value, rev: c.rev, mod: c.rev,
+		began: time.Now(), indeterminate: c.indeterminate,
 		origin: c.session, session: c.session, owner: w.owner, moving: newTurn(),
 	}
 	c.session.grants[g] = struct{}{}
-	l.held[g.name] = g
+	all.held[g.name] = g
 	c.session.users-- // from now on the session counts it as a grant
 	if w.owner != nil {
 		w.owner.grant = g
@@ -198,19 +188,19 @@ func (c *claim) abandon() {
 
 // remove deletes, in the background, what the claim has left or may leave.
 func (c *claim) remove() {
-	l := c.wait.locker
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	all := c.wait.locker.sessions
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	defer c.session.leaveLocked()
 	if c.rev == 0 && !c.perhaps && !c.unread {
 		c.slot.leave(true)
 		c.entry.leave()
 		return
 	}
-	r := l.newRemovalLocked(c.wait.name, c.key, c.value, c.slot, c.session, c.session)
-	r.entry, r.owned = c.entry, clientv3.Compare(clientv3.Value(c.key), "=", c.value)
+	r := all.newRemovalLocked(c.wait.name, c.key, c.value, c.slot, c.session, c.session)
+	r.entry, r.owned = c.entry, r.byValue()
 	if c.indeterminate {
-		r.cancel = l.cancelKey(c.hold)
+		r.cancel = all.cancelKey(c.hold)
 	}
-	l.clean(r)
+	r.clean()
 }

@@ -2,17 +2,12 @@ package etcdlock
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"google.golang.org/grpc/connectivity"
 
-	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/holds"
 )
-
-// errClientClosed is why a Locker is closed if its client was closed.
-var errClientClosed = fmt.Errorf("%w: the etcd client was closed", relock.ErrClosed)
 
 // followClient closes the Locker with its client. Package clientv3 repeats a
 // request over a closed connection until the request's own limit. Only then
@@ -31,10 +26,10 @@ func (l *Locker) closeWithClient() {
 			}
 		}
 	}
-	l.mu.Lock()
+	l.sessions.mu.Lock()
 	var keys []string
 	var last time.Time
-	for s := range l.leases {
+	for s := range l.sessions.leases {
 		for g := range s.grants {
 			if g.session == s { // during a move it is in two
 				keys = append(keys, g.name)
@@ -44,15 +39,7 @@ func (l *Locker) closeWithClient() {
 			last = s.until
 		}
 	}
-	l.closeLocked(errClientClosed)
-	l.mu.Unlock()
+	l.sessions.closeLocked(errClientClosed)
+	l.sessions.mu.Unlock()
 	holds.WarnOfHeld(l.logger, keys, last)
-}
-
-// closeLocked ends calls and holds. It sends nothing.
-func (l *Locker) closeLocked(why error) {
-	l.end(why) // before the sessions, so that waiters find the Locker closed, not their place lost
-	for s := range l.leases {
-		s.loseLocked(why)
-	}
 }

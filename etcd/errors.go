@@ -41,6 +41,24 @@ var (
 	// errLate is the error of an acquire that was granted after its lease had
 	// ended.
 	errLate = fmt.Errorf("granted after the lease had expired: %w", errTimeout)
+
+	// errSession is the error of a claim whose session has ended. An earlier
+	// reason says more.
+	errSession = fmt.Errorf("lease has ended: %w", errTimeout)
+
+	// errLateCopy is the error of a claim whose key already exists.
+	errLateCopy = passing{errors.New("a late request has made a key")}
+
+	// errBehind is the error for a member that does not know yet of the claim,
+	// or of what a watch has reported.
+	errBehind = passing{errors.New("this member lags behind")}
+
+	// errGone is the error of a rewrite whose key somebody has deleted or
+	// changed.
+	errGone = errors.New("key is gone")
+
+	// errClientClosed is why a Locker is closed if its client was closed.
+	errClientClosed = fmt.Errorf("%w: the etcd client was closed", relock.ErrClosed)
 )
 
 // wrap adds the operation and the key to err. It returns nil for nil.

@@ -14,43 +14,43 @@ import (
 // length for which it was granted. If d is longer, the key is moved to a new
 // lease.
 func (g *grant) lengthen(ctx context.Context, d time.Duration) error {
-	l := g.locker
-	if !g.moving.take(ctx, l.life) {
+	all := g.holders
+	if !g.moving.take(ctx, all.life) {
 		return errLeft
 	}
 	defer g.moving.give()
 	if err := g.resolve(ctx); err != nil {
 		return err
 	}
-	l.mu.Lock()
+	all.mu.Lock()
 	s := g.session
-	l.mu.Unlock()
+	all.mu.Unlock()
 	if d <= s.ttl {
 		return s.renew(ctx)
 	}
-	to, err := l.grantLease(ctx, d, true)
+	to, err := all.grantLease(ctx, d, true)
 	if err != nil {
 		return err
 	}
 	to.period = s.period // as before, so that a deleted key is noticed as soon
-	l.tasks.Start(to.keep)
+	all.tasks.Start(keeper{all.sessions, to}.keep)
 	return g.move(ctx, s, to)
 }
 
 // move attaches the key to another lease. The mod revision of the key changes.
 // Its create revision, which is the token, does not.
 func (g *grant) move(ctx context.Context, from, to *session) error {
-	l := g.locker
-	l.mu.Lock()
+	all := g.holders
+	all.mu.Lock()
 	if g.over != nil || from.over != nil || to.over != nil {
 		to.retireLocked()
-		l.mu.Unlock()
+		all.mu.Unlock()
 		return errSession
 	}
 	// Until it is known which lease has the key, both must be alive.
 	g.also = to
 	to.grants[g] = struct{}{}
-	l.mu.Unlock()
+	all.mu.Unlock()
 	mod, err := g.rewrite(ctx, to, g.mod)
 	switch {
 	case err == nil:
@@ -64,9 +64,9 @@ func (g *grant) move(ctx context.Context, from, to *session) error {
 // rewrite attaches the key to the lease of to. It fails if the key was changed
 // since the revision mod, except by an earlier copy of the same request.
 func (g *grant) rewrite(ctx context.Context, to *session, mod int64) (now int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, g.locker.limit())
+	ctx, cancel := context.WithTimeout(ctx, g.holders.limit())
 	defer cancel()
-	resp, err := g.locker.client.Txn(ctx).
+	resp, err := g.holders.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(g.key), "=", mod)).
 		Then(clientv3.OpPut(g.key, g.value, clientv3.WithLease(to.id))).
 		Else(clientv3.OpGet(g.key)).
@@ -83,9 +83,6 @@ func (g *grant) rewrite(ctx context.Context, to *session, mod int64) (now int64,
 	return 0, errGone
 }
 
-// errGone is the error of a rewrite whose key somebody has deleted or changed.
-var errGone = errors.New("key is gone")
-
 // rewritten returns what the result of a rewrite means for the caller. If the
 // key is gone, it ends the grant.
 func (g *grant) rewritten(err error) error {
@@ -96,15 +93,15 @@ func (g *grant) rewritten(err error) error {
 	case isNoLease(err):
 		return errSession
 	}
-	return g.locker.explainOf(g.name, err)
+	return g.holders.explainOf(g.name, err)
 }
 
 // resolved records which session has the key. The other one no longer has the
 // grant.
 func (g *grant) resolved(under, not *session, mod int64) {
-	l := g.locker
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	all := g.holders
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	g.mod = mod
 	if g.over != nil {
 		return // the call that ended it deletes the key, under either lease
@@ -115,23 +112,23 @@ func (g *grant) resolved(under, not *session, mod int64) {
 }
 
 // resolve finds out which lease has the key after an unanswered move. If the
-// move was not executed, settle prevents it from being executed later. It
+// move was not executed, resolve prevents it from being executed later. It
 // writes the key once more, so that a late copy does not find the mod revision
 // that it names.
 func (g *grant) resolve(ctx context.Context) error {
-	l := g.locker
-	l.mu.Lock()
+	all := g.holders
+	all.mu.Lock()
 	s, also := g.session, g.also
-	l.mu.Unlock()
+	all.mu.Unlock()
 	if also == nil {
 		return nil
 	}
-	limited, cancel := context.WithTimeout(ctx, l.limit())
+	limited, cancel := context.WithTimeout(ctx, all.limit())
 	defer cancel()
-	resp, err := l.client.Get(limited, g.key)
+	resp, err := all.client.Get(limited, g.key)
 	switch {
 	case err != nil:
-		return l.explainOf(g.name, err)
+		return all.explainOf(g.name, err)
 	case len(resp.Kvs) == 0 || resp.Kvs[0].CreateRevision != g.rev:
 		return g.rewritten(errGone)
 	}

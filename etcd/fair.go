@@ -119,18 +119,15 @@ func (c *claim) joinRequest(folder string) request {
 // an older request has made it, and nobody knew that the copy was under way.
 // The call goes on with another slot.
 func (c *claim) clear(rev int64) error {
-	l := c.wait.locker
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	all := c.wait.locker.sessions
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	c.slot.leave(false)
-	r := l.newRemovalLocked(c.wait.name, c.key, c.value, nil, c.session, c.session)
+	r := all.newRemovalLocked(c.wait.name, c.key, c.value, nil, c.session, c.session)
 	r.owned = clientv3.Compare(clientv3.CreateRevision(c.key), "=", rev)
-	l.clean(r)
+	r.clean()
 	return errLateCopy
 }
-
-// errLateCopy is the error of a claim whose key already exists.
-var errLateCopy = passing{errors.New("a late request has made a key")}
 
 // find is the first read for a claim whose key exists, although no answer said
 // which key was before it.
@@ -245,7 +242,3 @@ func (c *claim) pollOnce(ctx context.Context, least int64) (older string, at int
 	older, err = olderOf(resp.Responses[1].GetResponseRange().Kvs)
 	return older, at, err
 }
-
-// errBehind is the error for a member that does not know yet of the claim, or
-// of what a watch has reported.
-var errBehind = passing{errors.New("this member lags behind")}

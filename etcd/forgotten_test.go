@@ -17,12 +17,12 @@ func TestForgottenHoldIsLogged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{locker: l, ttl: time.Minute, grants: map[*grant]struct{}{}}
+	s := &session{sessions: l.sessions, ttl: time.Minute, grants: map[*grant]struct{}{}}
 	for name, age := range map[string]time.Duration{"old": 100 * time.Minute, "younger": 99 * time.Minute} {
 		s.grants[&grant{name: name, began: time.Now().Add(-age)}] = struct{}{}
 	}
-	s.reportOld()
-	s.reportOld()
+	keeper{l.sessions, s}.reportOld()
+	keeper{l.sessions, s}.reportOld()
 	if n := strings.Count(log.String(), "key=old kind=etcd held=1h40m0s"); n != 1 || strings.Contains(log.String(), "younger") {
 		t.Errorf("logged %d times: %s", n, log.String())
 	}

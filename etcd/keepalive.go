@@ -26,7 +26,7 @@ type keepAlive struct {
 // life the stream. A renewal that is not answered also ends the stream. If the
 // token of the stream is no longer valid, renew retries on a new one. That is
 // not an error.
-func (b *keepAlive) renew(ctx, life context.Context, client *clientv3.Client, id clientv3.LeaseID) (time.Duration, error) {
+func (k *keepAlive) renew(ctx, life context.Context, client *clientv3.Client, id clientv3.LeaseID) (time.Duration, error) {
 	conn := client.ActiveConnection()
 	if conn == nil { // the server is in this process
 		resp, err := client.KeepAliveOnce(ctx, id)
@@ -35,10 +35,10 @@ func (b *keepAlive) renew(ctx, life context.Context, client *clientv3.Client, id
 		}
 		return time.Duration(resp.TTL) * time.Second, nil
 	}
-	old := b.stream != nil
-	resp, err := b.once(ctx, life, conn, id)
+	old := k.stream != nil
+	resp, err := k.once(ctx, life, conn, id)
 	if old && isStaleToken(err) {
-		resp, err = b.once(ctx, life, conn, id)
+		resp, err = k.once(ctx, life, conn, id)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -53,38 +53,38 @@ func (b *keepAlive) renew(ctx, life context.Context, client *clientv3.Client, id
 	return time.Duration(resp.TTL) * time.Second, nil
 }
 
-func (b *keepAlive) once(ctx, life context.Context, conn *grpc.ClientConn, id clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
-	if b.stream == nil {
-		life, b.cancel = context.WithCancel(life)
+func (k *keepAlive) once(ctx, life context.Context, conn *grpc.ClientConn, id clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
+	if k.stream == nil {
+		life, k.cancel = context.WithCancel(life)
 	}
-	stop := context.AfterFunc(ctx, b.cancel)
-	resp, err := b.ask(life, etcdserverpb.NewLeaseClient(conn), id)
+	stop := context.AfterFunc(ctx, k.cancel)
+	resp, err := k.ask(life, etcdserverpb.NewLeaseClient(conn), id)
 	if !stop() || err != nil {
-		b.close()
+		k.close()
 	}
 	return resp, err
 }
 
-func (b *keepAlive) ask(ctx context.Context, client etcdserverpb.LeaseClient, id clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
-	if b.stream == nil {
+func (k *keepAlive) ask(ctx context.Context, client etcdserverpb.LeaseClient, id clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
+	if k.stream == nil {
 		stream, err := client.LeaseKeepAlive(ctx)
 		if err != nil {
 			return nil, err
 		}
-		b.stream = stream
+		k.stream = stream
 	}
-	err := b.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(id)})
+	err := k.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(id)})
 	if err != nil && !errors.Is(err, io.EOF) { // io.EOF: Recv returns why the stream ended
 		return nil, err
 	}
-	return b.stream.Recv()
+	return k.stream.Recv()
 }
 
 // close ends the stream. The next renewal opens another one, perhaps to another
 // server.
-func (b *keepAlive) close() {
-	if b.cancel != nil {
-		b.cancel()
+func (k *keepAlive) close() {
+	if k.cancel != nil {
+		k.cancel()
 	}
-	b.stream, b.cancel = nil, nil
+	k.stream, k.cancel = nil, nil
 }

@@ -8,14 +8,12 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/outage"
-	"github.com/relock-go/relock/internal/suspend"
 )
 
 // Locker provides locks in etcd by name. Its holds share leases, up to 128 keys
@@ -31,17 +29,9 @@ type Locker struct {
 	outages *outage.Log
 	waiting atomic.Int64 // blocking calls under way
 
-	// mu guards the fields below, and the guarded fields of the Locker's
-	// sessions, grants and levels. It is never held while a request is sent.
-	mu           sync.Mutex
-	suspension   *suspend.Watch
-	suspendTimer *time.Timer           // checks for a suspend; nil while there are no leases
-	session      *session              // of the last claim; nil before the first
-	leases       map[*session]struct{} // those that were not revoked yet
-	opening      *opening              // of the next session; nil if none is under way
-	owners       map[ownerKey]*owner
-	held         map[string]*grant // the newest of each lock, until it ends
-	forgets      int               // how many old keys one request deletes
+	sessions *sessions
+	opener   opener
+	holders  *holders
 
 	unfollow func() bool // stops following the client
 }
@@ -60,14 +50,14 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 		return nil, wrap("new locker", "", err)
 	}
 	l := &Locker{
-		server: newServer(client, c), crowded: newCrowded(), forgets: forgetAtOnce,
-		leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, held: map[string]*grant{},
-		slots: newSlots(),
+		server: newServer(client, c), crowded: newCrowded(), slots: newSlots(),
 	}
 	l.streams = &streams{server: l.server}
 	l.lines = newLines(l.streams)
 	l.outages = outage.New(l.logger, func(f func()) { l.tasks.Start(f) })
-	l.suspension = suspend.NewWatch(suspend.WithSleep, suspend.Split)
+	l.sessions = newSessions(l.server)
+	l.opener.sessions = l.sessions
+	l.holders = newHolders(l.sessions)
 	l.followClient()
 	return l, nil
 }
@@ -117,15 +107,15 @@ func (l *Locker) Close() error {
 
 func (l *Locker) close() error {
 	l.unfollow()
-	l.mu.Lock()
-	leases := slices.Collect(maps.Keys(l.leases))
-	l.closeLocked(relock.ErrClosed)
-	if l.suspendTimer != nil {
-		l.suspendTimer.Stop()
+	l.sessions.mu.Lock()
+	leases := slices.Collect(maps.Keys(l.sessions.leases))
+	l.sessions.closeLocked(relock.ErrClosed)
+	if l.sessions.suspendTimer != nil {
+		l.sessions.suspendTimer.Stop()
 	}
-	l.mu.Unlock()
+	l.sessions.mu.Unlock()
 	l.tasks.Wait()
-	return l.revokeAll(leases)
+	return l.sessions.revokeAll(leases)
 }
 
 // Logger returns the logger of [WithLogger]. A [relock.Leader] logs there why
@@ -158,8 +148,3 @@ func (l *Locker) ready(ctx context.Context, key string) error {
 	}
 	return nil
 }
-
-const (
-	maxKey   = 1024
-	maxOwner = 256
-)

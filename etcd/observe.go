@@ -2,7 +2,6 @@ package etcdlock
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -40,24 +39,11 @@ func (l *Locker) observed(ctx context.Context, key string, block bool) (*level, 
 
 // holdDone returns the function that reports the end of a hold to the observer.
 // It returns nil if there is no hook for it.
-func (l *Locker) holdDone() func(context.Context, holds.End) {
-	if l.config.observer == nil || l.config.observer.HoldDone == nil {
+func (s *server) holdDone() func(context.Context, holds.End) {
+	if s.config.observer == nil || s.config.observer.HoldDone == nil {
 		return nil
 	}
 	return func(ctx context.Context, e holds.End) {
-		l.config.observer.HoldDone(ctx, relock.HoldDone{Key: e.Key, Kind: e.Kind, Start: e.Start, End: e.End, Err: wrap(e.Op, e.Key, e.Err)})
+		s.config.observer.HoldDone(ctx, relock.HoldDone{Key: e.Key, Kind: e.Kind, Start: e.Start, End: e.End, Err: wrap(e.Op, e.Key, e.Err)})
 	}
-}
-
-// reportRenewal notifies the observer of an attempt to renew the lease. If the
-// end of the session has cut the attempt, the error is why the session ended.
-func (s *session) reportRenewal(ctx context.Context, sent time.Time, err error) {
-	o := s.locker.config.observer
-	if o == nil || o.RenewDone == nil {
-		return
-	}
-	if over := s.check(); err != nil && over != nil && !errors.Is(err, over) {
-		err = over
-	}
-	o.RenewDone(context.WithoutCancel(ctx), relock.RenewDone{Kind: kind, Start: sent, End: time.Now(), Err: err})
 }

@@ -16,6 +16,8 @@ const (
 	defaultTTL    = 10 * time.Second
 	defaultPrefix = "relock/"
 	maxPrefix     = 1024
+	maxKey        = 1024
+	maxOwner      = 256
 	maxTTL        = 9_000_000_000 * time.Second // the longest that etcd accepts
 )
 

@@ -25,7 +25,7 @@ func (w *wait) setHint() {
 // began, under another owner than the call's. It returns nil if there is none.
 // A lock that goes from hand to hand in this process has none.
 func (w *wait) ownLocked() *grant {
-	g := w.locker.held[w.name]
+	g := w.locker.holders.held[w.name]
 	if g == nil || g.owner != nil && g.owner == w.owner || !g.began.Before(w.since) || g.checkLocked() != nil {
 		return nil
 	}
@@ -38,8 +38,8 @@ func (w *wait) explainOwn(err error) error {
 	if !w.block || !errors.Is(err, relock.ErrLockAcquiredByOthers) {
 		return err
 	}
-	w.locker.mu.Lock()
-	defer w.locker.mu.Unlock()
+	w.locker.sessions.mu.Lock()
+	defer w.locker.sessions.mu.Unlock()
 	g := w.ownLocked()
 	switch {
 	case g == nil:
@@ -53,14 +53,14 @@ func (w *wait) explainOwn(err error) error {
 // warnOfOwn logs, once for each hold, that a call waits for its own Locker.
 func (w *wait) warnOfOwn() {
 	l := w.locker
-	l.mu.Lock()
+	l.sessions.mu.Lock()
 	g := w.ownLocked()
 	if g == nil || g.awaited {
-		l.mu.Unlock()
+		l.sessions.mu.Unlock()
 		return
 	}
 	g.awaited = true
-	l.mu.Unlock()
+	l.sessions.mu.Unlock()
 	attributes := []any{"key", g.name, "kind", kind, "since", errs.Ago(g.began)}
 	if g.owner != nil && w.owner != nil {
 		attributes = append(attributes, "holder", g.owner.key.id, "waiter", w.owner.key.id)

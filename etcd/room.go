@@ -1,5 +1,7 @@
 package etcdlock
 
+import "time"
+
 // maxKeys is how many keys a lease may have before new claims use another one.
 // A server that authenticates users checks the rights to all keys of a lease
 // for each key that is put under it, one request after another. 128 keys double
@@ -8,18 +10,18 @@ const maxKeys = 128
 
 // roomyLocked returns a session with room for one more claim, or nil. It
 // returns the same one until that is full, so the others become empty in time.
-func (l *Locker) roomyLocked() *session {
-	if s := l.session; s != nil && s.hasRoomLocked() {
+func (all *sessions) roomyLocked() *session {
+	if s := all.current; s != nil && s.hasRoomLocked() {
 		return s
 	}
 	var most *session
-	for s := range l.leases {
+	for s := range all.leases {
 		if s.hasRoomLocked() && (most == nil || s.keysLocked() < most.keysLocked()) {
 			most = s
 		}
 	}
 	if most != nil {
-		l.session = most
+		all.current = most
 	}
 	return most
 }
@@ -32,14 +34,15 @@ func (s *session) hasRoomLocked() bool {
 // keysLocked returns how many keys the lease has, or may have.
 func (s *session) keysLocked() int { return len(s.grants) + s.users + len(s.cancelled) }
 
-// endIfSpare ends a session without grants and other users, if claims have
-// another one. It is called after a renewal. So a Locker whose holds fill a
-// session repeatedly does not need a new lease each time.
-func (s *session) endIfSpare() {
-	l := s.locker
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.session != s && l.session != nil && l.session.hasRoomLocked() && len(s.grants)+s.users == 0 {
+// noteCancelled registers the key of a cancelled claim. A lease that they have
+// filled takes no more claims: the server may be overloaded, and each renewal
+// lists all keys. The lease is revoked after its last hold and claim, which
+// deletes the keys.
+func (s *session) noteCancelled(key string) {
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	s.cancelled = append(s.cancelled, cancelled{key, time.Now()})
+	if s.keysLocked() >= maxKeys {
 		s.closing = true
 		s.retireLocked()
 	}

@@ -26,7 +26,7 @@ func TestSpareLeaseStaysIfOthersAreFull(t *testing.T) {
 		s := h.(*level).grant.session
 		holds[s] = append(holds[s], h)
 	}
-	full := l.session
+	full := l.sessions.current
 	var spare *session
 	for s := range holds {
 		if s != full {
@@ -44,12 +44,12 @@ func TestSpareLeaseStaysIfOthersAreFull(t *testing.T) {
 	for _, h := range holds[spare] {
 		unlock(h)
 	}
-	spare.endIfSpare()
+	keeper{l.sessions, spare}.endIfSpare()
 	if err := spare.check(); err != nil {
 		t.Errorf("it has ended, and the other one is full: %v", err)
 	}
 	unlock(holds[full][0])
-	spare.endIfSpare()
+	keeper{l.sessions, spare}.endIfSpare()
 	if spare.check() == nil {
 		t.Error("it has not ended, and the other one has room")
 	}

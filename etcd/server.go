@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -34,7 +35,8 @@ type server struct {
 }
 
 func newServer(client *clientv3.Client, c config) *server {
-	s := &server{keys: keys{prefix: c.prefix, id: newID(), process: process()}, client: client, config: c, logger: c.logger}
+	s := &server{client: client, config: c, logger: c.logger}
+	s.keys.prefix, s.keys.id, s.keys.process = c.prefix, newID(), process()
 	s.life, s.end = context.WithCancelCause(context.Background())
 	return s
 }
@@ -81,4 +83,12 @@ func (s *server) explainOf(name string, err error) error {
 	}
 	return fmt.Errorf("%w: the user needs to read and write all keys that begin with %q or %q: %w",
 		relock.ErrDenied, s.folder(name), s.cancelKey(""), err)
+}
+
+// found returns the first key that the n-th read of a Txn has found, or nil.
+func found(resp *clientv3.TxnResponse, n int) *mvccpb.KeyValue {
+	if keys := resp.Responses[n].GetResponseRange().Kvs; len(keys) > 0 {
+		return keys[0]
+	}
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -32,10 +31,10 @@ func (l *Locker) acquire(ctx context.Context, name string, block bool) (h *level
 	if err := l.ready(ctx, name); err != nil {
 		return nil, false, err
 	}
-	if h, ok, err := l.reenter(ctx, name); ok {
+	if h, ok, err := l.holders.reenter(ctx, name); ok {
 		return h, false, err
 	}
-	o, err := l.ownerOf(ctx, name)
+	o, err := l.holders.ownerOf(ctx, name)
 	if err != nil {
 		return nil, false, err
 	}
@@ -46,7 +45,7 @@ func (l *Locker) acquire(ctx context.Context, name string, block bool) (h *level
 		h, err = w.compete()
 		return h, w.waited, w.explainOwn(err)
 	}
-	defer l.exit(o)
+	defer l.holders.exit(o)
 	h, err = w.asOwner()
 	return h, w.waited, w.explainOwn(err)
 }
@@ -61,7 +60,7 @@ func (w *wait) asOwner() (*level, error) {
 		return nil, w.reason()
 	}
 	defer o.turn.give()
-	if h, ok, err := l.deeper(w.ctx, o); ok {
+	if h, ok, err := l.holders.deeper(w.ctx, o); ok {
 		return h, err
 	}
 	return w.compete()
@@ -154,9 +153,23 @@ func (w *wait) claim() (*claim, error) {
 	return c, nil
 }
 
-// errSession is the error of a claim whose session has ended. An earlier reason
-// says more.
-var errSession = fmt.Errorf("lease has ended: %w", errTimeout)
+// join makes a claim one of the users of a session. It opens a session if none
+// has room.
+func (w *wait) join() (*session, error) {
+	for {
+		s, o := w.locker.opener.enter()
+		switch {
+		case s != nil:
+			return s, nil
+		case o == nil:
+			return nil, w.locker.closed()
+		case !w.awaitAnswer(o.done): // Close ends the opening
+			return nil, errLeft
+		case o.err != nil:
+			return nil, o.err
+		}
+	}
+}
 
 // pause waits after an error. It reports whether the call goes on.
 func (w *wait) pause(why error) bool {

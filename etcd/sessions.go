@@ -1,0 +1,158 @@
+package etcdlock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/suspend"
+)
+
+// sessions has the sessions of one Locker, and the mutex that guards them and
+// the holds under them.
+type sessions struct {
+	*server
+
+	// mu guards the fields below, and the guarded fields of each session,
+	// grant, level and owner. It is never held while a request is sent.
+	mu           sync.Mutex
+	leases       map[*session]struct{} // those that were not revoked yet
+	current      *session              // of the last claim; nil before the first
+	suspension   *suspend.Watch
+	suspendTimer *time.Timer // checks for a suspend; nil while there are no leases
+	forgets      int         // how many old keys one request deletes
+}
+
+func newSessions(s *server) *sessions {
+	return &sessions{
+		server: s, leases: map[*session]struct{}{}, forgets: forgetAtOnce,
+		suspension: suspend.NewWatch(suspend.WithSleep, suspend.Split),
+	}
+}
+
+// grantLease requests a lease of ttl, rounded up to whole seconds.
+func (all *sessions) grantLease(ctx context.Context, ttl time.Duration, private bool) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, all.limit())
+	defer cancel()
+	all.checkSuspend()
+	sent := time.Now()
+	resp, err := all.client.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
+	switch {
+	case err != nil && all.life.Err() != nil:
+		return nil, all.closed()
+	case err != nil:
+		return nil, all.explain(err) // if a lease was granted, it has no keys and expires
+	}
+	s, err := all.adopt(resp.ID, sent, time.Duration(resp.TTL)*time.Second, private)
+	if err != nil {
+		all.sendBack(resp.ID)
+	}
+	return s, err
+}
+
+// sendBack revokes a lease that was granted too late, because it may be a long
+// one. It tries once, even after Close.
+func (all *sessions) sendBack(id clientv3.LeaseID) {
+	ctx, cancel := context.WithTimeout(context.Background(), min(revokeLimit, all.limit()))
+	defer cancel()
+	if _, err := all.client.Revoke(ctx, id); err != nil {
+		all.logger.Debug("relock: lease not revoked", "reason", all.explain(err).Error())
+	}
+}
+
+// adopt registers a lease that was granted for ttl, by a request that was sent
+// at sent. It fails if the Locker was closed. It also fails if the validity
+// ended before it began.
+func (all *sessions) adopt(id clientv3.LeaseID, sent time.Time, ttl time.Duration, private bool) (*session, error) {
+	s := &session{
+		sessions: all, id: id, ttl: ttl, period: ttl / 3, closing: private, renewing: newTurn(),
+		until: sent.Add(ttl - drift(ttl)), renewed: sent, grants: map[*grant]struct{}{},
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.life.Err() != nil {
+		return nil, all.closed()
+	}
+	if time.Until(s.until) <= 0 || all.sleptSinceLocked(sent) {
+		return nil, errLate
+	}
+	s.ctx, s.end = context.WithCancelCause(all.life)
+	s.timer = time.AfterFunc(time.Until(s.until), s.expire)
+	all.leases[s] = struct{}{}
+	all.startMonitorLocked()
+	return s, nil
+}
+
+// closeLocked ends calls and holds. It sends nothing.
+func (all *sessions) closeLocked(why error) {
+	all.end(why) // before the sessions, so that waiters find the Locker closed, not their place lost
+	for s := range all.leases {
+		s.loseLocked(why)
+	}
+}
+
+// revokeLimit is how long Close waits for the server.
+const revokeLimit = time.Second
+
+// revoke revokes a lease that has ended here, so that nobody must wait for its
+// end at the server. It tries until that end has come.
+func (all *sessions) revoke(s *session) {
+	var p pauses
+	for end := time.Now().Add(s.ttl); all.life.Err() == nil; sleep(all.life, p.next()) {
+		ctx, cancel := context.WithTimeout(all.life, all.limit())
+		_, err := all.client.Revoke(ctx, s.id)
+		cancel()
+		if err == nil || isNoLease(err) || time.Now().After(end) {
+			all.mu.Lock()
+			delete(all.leases, s)
+			all.mu.Unlock()
+			return
+		}
+		all.logger.Debug("relock: lease not revoked", "reason", all.explain(err).Error())
+	}
+}
+
+// revokeAll is revoke for Close. It revokes all leases together.
+func (all *sessions) revokeAll(leases []*session) error {
+	if why := all.closed(); why == errClientClosed && len(leases) > 0 { //nolint:errorlint // ours
+		return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, why)
+	}
+	limit := min(revokeLimit, all.limit())
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	failed := make([]error, len(leases))
+	var group sync.WaitGroup
+	for i, s := range leases {
+		group.Go(func() { failed[i] = all.revokeIn(ctx, s, limit/3) })
+	}
+	group.Wait()
+	for _, err := range failed {
+		if err != nil {
+			return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, err)
+		}
+	}
+	return nil
+}
+
+// revokeIn tries until ctx is cancelled. The first attempt takes at most try,
+// because the next one may meet a member that answers. That one may take all
+// the time that is left.
+func (all *sessions) revokeIn(ctx context.Context, s *session, try time.Duration) error {
+	var p pauses
+	for {
+		limited, cancel := context.WithTimeout(ctx, try)
+		_, err := all.client.Revoke(limited, s.id)
+		cancel()
+		try = revokeLimit
+		if err == nil || isNoLease(err) {
+			return nil
+		}
+		if err = all.explain(err); !relock.IsRetryableErr(err) || !sleep(ctx, p.next()) {
+			return err
+		}
+	}
+}
