@@ -74,7 +74,7 @@ func (c *claim) ask(r request) (*clientv3.TxnResponse, error) {
 		resp, err := c.send(r)
 		switch {
 		case err == nil:
-			c.wait.noteAnswer()
+			c.wait.outage.answered()
 			return resp, nil
 		case err == errLeft: //nolint:errorlint // our own
 			return nil, err
@@ -119,7 +119,7 @@ func (c *claim) send(r request) (*clientv3.TxnResponse, error) {
 	if !ok {
 		return nil, l.closed()
 	}
-	if !c.wait.awaitAnswer(done) {
+	if !c.wait.outage.await(c.wait.ctx, done) {
 		if state.CompareAndSwap(underWay, callerLeft) {
 			c.left = true
 			return nil, errLeft

@@ -7,7 +7,8 @@ import (
 )
 
 // unfair takes the one key that all calls use, as soon as it is free.
-func (w *wait) unfair(c *claim) (*level, error) {
+func (c *claim) unfair() (*level, error) {
+	w := c.wait
 	r := c.aloneRequest()
 	resp, err := c.askFirst(&r)
 	for ; err == nil; resp, err = c.ask(r) {
