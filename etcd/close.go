@@ -59,14 +59,9 @@ func (l *Locker) closeWithClient() {
 		}
 	}
 	l.sessions.mu.Lock()
-	var keys []string
+	keys := slices.Collect(maps.Keys(l.holders.held))
 	var last time.Time
 	for s := range l.sessions.leases {
-		for g := range s.grants {
-			if g.session == s { // during a move it is in two
-				keys = append(keys, g.name)
-			}
-		}
 		if len(s.grants) > 0 && s.until.After(last) {
 			last = s.until
 		}

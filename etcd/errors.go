@@ -94,7 +94,7 @@ func explain(err error) error {
 	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded, codes.Aborted, codes.Internal:
 		return passing{err}
 	case codes.Canceled:
-		if strings.Contains(err.Error(), "RST_STREAM") {
+		if mentions(err, "RST_STREAM") {
 			return passing{err} // an intermediary has ended its stream
 		}
 		return fmt.Errorf("%w: %w", relock.ErrClosed, err) // the caller's client is closed
@@ -109,31 +109,32 @@ func explain(err error) error {
 // was handing over, or was no longer the leader. etcd has no code for these
 // errors.
 func isPassing(err error) bool {
-	return slices.ContainsFunc([]string{"raft proposal dropped", "raft: stopped", "not a primary lessor"}, func(text string) bool {
-		return strings.Contains(err.Error(), text)
-	})
+	return mentions(err, "raft proposal dropped", "raft: stopped", "not a primary lessor")
+}
+
+// mentions reports whether the text of err contains one of texts.
+func mentions(err error, texts ...string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
 func isDenied(err error) bool {
-	switch codeOf(err) {
-	case codes.PermissionDenied, codes.Unauthenticated:
-		return true
-	}
-	return errors.Is(err, rpctypes.ErrAuthFailed) || errors.Is(err, rpctypes.ErrUserEmpty) || errors.Is(err, rpctypes.ErrUserNotFound)
+	code := codeOf(err)
+	return code == codes.PermissionDenied || code == codes.Unauthenticated || errors.Is(err, rpctypes.ErrAuthFailed) ||
+		errors.Is(err, rpctypes.ErrUserEmpty) || errors.Is(err, rpctypes.ErrUserNotFound)
 }
 
 func isNoLease(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound) }
 
 func codeOf(err error) codes.Code {
-	if e, ok := said(err); ok {
+	if e, ok := etcdError(err); ok {
 		return e.Code()
 	}
 	return status.Code(err)
 }
 
-// said returns the error of etcd itself, and reports whether err is one: it may
-// come from the connection or from an intermediary.
-func said(err error) (e rpctypes.EtcdError, ok bool) {
+// etcdError returns the error of etcd itself, and reports whether err is one.
+// It may come from the connection or from an intermediary.
+func etcdError(err error) (e rpctypes.EtcdError, ok bool) {
 	ok = errors.As(err, &e) || errors.As(rpctypes.Error(err), &e)
 	return e, ok
 }
@@ -146,7 +147,7 @@ func unanswered(err error) bool {
 	if err == nil {
 		return false
 	}
-	if _, ok := said(err); !ok && (status.Code(err) == codes.ResourceExhausted || strings.Contains(err.Error(), "RST_STREAM")) {
+	if _, ok := etcdError(err); !ok && (status.Code(err) == codes.ResourceExhausted || mentions(err, "RST_STREAM")) {
 		return true
 	}
 	switch codeOf(err) {
@@ -169,7 +170,7 @@ func isTooLarge(err error) bool {
 	if errors.Is(known, rpctypes.ErrTooManyOps) || errors.Is(known, rpctypes.ErrRequestTooLarge) {
 		return true
 	}
-	_, ok := said(err)
+	_, ok := etcdError(err)
 	return !ok && status.Code(err) == codes.ResourceExhausted
 }
 
@@ -180,7 +181,6 @@ func isNoSpace(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.
 // before the server required one. A new stream has a new token. The text is
 // compared, because a watch that ends has the reason only there.
 func isStaleToken(err error) bool {
-	return err != nil && slices.ContainsFunc([]error{rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision, rpctypes.ErrUserEmpty}, func(known error) bool {
-		return strings.Contains(err.Error(), known.Error())
-	})
+	return err != nil && mentions(err,
+		rpctypes.ErrInvalidAuthToken.Error(), rpctypes.ErrAuthOldRevision.Error(), rpctypes.ErrUserEmpty.Error())
 }

@@ -1,8 +1,10 @@
 package etcdlock
 
 import (
+	"context"
 	"errors"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock"
@@ -34,10 +36,8 @@ func (c *claim) fair() (*level, error) {
 
 // tryFair takes the lock if nobody holds it and nobody waits for it.
 func (c *claim) tryFair() (*level, error) {
-	l := c.wait.locker
-	folder := l.folder(c.wait.name)
 	r := c.aloneRequest()
-	r.otherwise = []clientv3.Op{clientv3.OpGet(c.key), clientv3.OpGet(folder, clientv3.WithPrefix(), clientv3.WithLimit(1))}
+	r.otherwise = []clientv3.Op{clientv3.OpGet(c.key), c.readFirst()}
 	resp, err := c.ask(r)
 	switch {
 	case err != nil:
@@ -45,21 +45,17 @@ func (c *claim) tryFair() (*level, error) {
 	case c.rev != 0: // made by this copy of the request, or an earlier one
 		return c.begin()
 	}
-	switch first := found(resp, 1); {
-	case first != nil && holdOf(first.Value) == "":
-		return nil, errForeign
-	case first != nil && string(first.Key) == folder:
-		return nil, errIsUnfair
-	case found(resp, 0) != nil:
-		return nil, c.clear(found(resp, 0).CreateRevision)
+	why := c.refusal(found(resp, 1))
+	if own := found(resp, 0); own != nil && why == relock.ErrLockAcquiredByOthers { //nolint:errorlint // our own
+		why = c.clear(own.CreateRevision)
 	}
-	return nil, relock.ErrLockAcquiredByOthers
+	return nil, why
 }
 
 // enqueue makes the key. It returns the key before it, or "" if it is the
 // first. It also returns the revision at which that was true.
 func (c *claim) enqueue() (older string, at int64, err error) {
-	crowded := c.wait.locker.crowded.of(c.wait.name)
+	crowded := c.wait.locker.crowded.of(c.name)
 	if !crowded.Load() {
 		resp, err := c.ask(c.aloneRequest())
 		switch {
@@ -76,7 +72,7 @@ func (c *claim) enqueue() (older string, at int64, err error) {
 
 // join makes the key although there may be others.
 func (c *claim) join() (older string, at int64, err error) {
-	folder := c.wait.locker.folder(c.wait.name)
+	folder := c.wait.locker.folder(c.name)
 	r := c.joinRequest(folder)
 	resp, err := c.ask(r)
 	if err == nil && !resp.Succeeded {
@@ -109,7 +105,7 @@ func (c *claim) join() (older string, at int64, err error) {
 func (c *claim) joinRequest(folder string) request {
 	return request{
 		unless: []clientv3.Cmp{absent(c.key), absent(folder), absent(c.wait.locker.cancelKey(c.hold))},
-		then:   []clientv3.Op{clientv3.OpGet(folder, newest(1)...), c.put()},
+		then:   []clientv3.Op{clientv3.OpGet(folder, newest()...), c.put()},
 	}
 }
 
@@ -121,8 +117,122 @@ func (c *claim) clear(rev int64) error {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	c.slot.leave(false)
-	r := all.newRemovalLocked(c.wait.name, c.key, c.value, nil, c.session, c.session)
-	r.owned = clientv3.Compare(clientv3.CreateRevision(c.key), "=", rev)
+	r := all.newRemovalLocked(c.place, c.session, c.session)
+	r.slot, r.owned = nil, c.byRevision(rev)
 	r.clean()
 	return errLateCopy
+}
+
+// newest returns the options of a read of the key of a folder that was made
+// last.
+func newest() []clientv3.OpOption {
+	return []clientv3.OpOption{
+		clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(1),
+	}
+}
+
+// olderOf returns the key before a claim's own, given the keys that were read
+// there. It returns "" if there is none. A key of another program is an error,
+// because waiting for it would be in vain.
+func olderOf(keys []*mvccpb.KeyValue) (string, error) {
+	switch {
+	case len(keys) == 0:
+		return "", nil
+	case holdOf(keys[0].Value) == "":
+		return "", errForeign
+	}
+	return string(keys[0].Key), nil
+}
+
+// find is the first read for a claim whose key exists, although no answer said
+// which key was before it.
+func (c *claim) find() (older string, at int64, err error) {
+	ctx, leave := both(c.wait.ctx, c.session.ctx)
+	defer leave()
+	older, at, err = c.poll(ctx, c.rev)
+	return older, at, c.afterQueueing(err)
+}
+
+// queue waits until no key is older than the claim's.
+func (c *claim) queue(older string, at int64) error {
+	ctx, leave := both(c.wait.ctx, c.session.ctx)
+	defer leave()
+	ws := c.wait.locker.streams.newWatches()
+	defer ws.close()
+	for older != "" {
+		ws.add(older, 0)
+		ws.add(c.key, at+1)
+		next := older
+		rev, err := c.wait.await(ctx, ws, at)
+		if err == nil {
+			next, at, err = c.poll(ctx, max(rev, c.rev))
+		}
+		if err = c.afterQueueing(err); err != nil {
+			return err
+		}
+		if next != older {
+			ws.drop(older)
+		}
+		older = next
+	}
+	return nil
+}
+
+// afterQueueing returns what an error means for a claim that is in the queue.
+func (c *claim) afterQueueing(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case c.wait.ctx.Err() != nil:
+		return errLeft
+	case c.session.check() != nil:
+		return ErrPlaceLost
+	}
+	return err
+}
+
+// poll reads which key is before the claim's, at the revision least or later.
+// It repeats the read until it is answered. Any member may answer, even one
+// that lags behind. Keys older than the claim's can only become fewer. So if
+// there is none at any revision that has the claim's key, there is none ever
+// after.
+func (c *claim) poll(ctx context.Context, least int64) (older string, at int64, err error) {
+	for {
+		older, at, err = c.pollOnce(ctx, least)
+		if err == nil {
+			c.wait.outage.answered()
+		}
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrPlaceLost) || !relock.IsRetryableErr(err) {
+			return older, at, err
+		}
+		c.wait.note(err)
+		c.wait.outage.failed(err)
+		if !sleep(ctx, c.wait.pauses.next()) {
+			return "", 0, errLeft
+		}
+	}
+}
+
+func (c *claim) pollOnce(ctx context.Context, least int64) (older string, at int64, err error) {
+	l := c.wait.locker
+	ctx, cancel := context.WithTimeout(ctx, l.limit())
+	defer cancel()
+	before := append(newest(), clientv3.WithMaxCreateRev(c.rev-1), clientv3.WithSerializable())
+	resp, err := l.client.Txn(ctx).Then(
+		clientv3.OpGet(c.key, clientv3.WithKeysOnly(), clientv3.WithSerializable()),
+		clientv3.OpGet(l.folder(c.name), before...),
+	).Commit()
+	if err != nil {
+		return "", 0, l.explainOf(c.name, err)
+	}
+	at = resp.Header.Revision
+	if at < least {
+		return "", 0, errBehind
+	}
+	own := resp.Responses[0].GetResponseRange().Kvs
+	if len(own) == 0 || own[0].CreateRevision != c.rev {
+		return "", 0, ErrPlaceLost
+	}
+	older, err = olderOf(resp.Responses[1].GetResponseRange().Kvs)
+	return older, at, err
 }

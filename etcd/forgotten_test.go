@@ -19,7 +19,7 @@ func TestForgottenHoldIsLogged(t *testing.T) {
 	}
 	s := &session{sessions: l.sessions, ttl: time.Minute, grants: map[*grant]struct{}{}}
 	for name, age := range map[string]time.Duration{"old": 100 * time.Minute, "younger": 99 * time.Minute} {
-		s.grants[&grant{name: name, began: time.Now().Add(-age)}] = struct{}{}
+		s.grants[&grant{place: place{name: name}, began: time.Now().Add(-age)}] = struct{}{}
 	}
 	keeper{l.sessions, s}.reportOld()
 	keeper{l.sessions, s}.reportOld()

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/holds"
@@ -14,12 +12,8 @@ import (
 // grant is one hold in etcd: its key, its session, and the levels that share
 // it. Its validity is that of its session.
 type grant struct {
+	place
 	holders       *holders
-	name          string // of the lock, as given by the caller
-	key           string // in etcd
-	slot          *slot  // names the key; nil if unfair
-	hold          string
-	value         string
 	began         time.Time
 	rev           int64    // create revision of the key
 	indeterminate bool     // a request for the key was never answered
@@ -42,8 +36,7 @@ type grant struct {
 type level struct {
 	grant  *grant
 	values context.Context // the parent of Context, for its values
-
-	report *holds.Report // for the observer; nil if there is none
+	report *holds.Report   // for the observer; nil if there is none
 
 	// Guarded by sessions.mu.
 	ends     holds.Contexts
@@ -52,7 +45,8 @@ type level struct {
 
 // pushLocked adds a level.
 func (g *grant) pushLocked(ctx context.Context) *level {
-	h := &level{grant: g, values: ctx, report: holds.NewReport(ctx, g.holders.holdDone(), nil, g.name, kind, time.Now())}
+	report := holds.NewReport(ctx, g.holders.config.holdDone(), nil, g.name, kind, time.Now())
+	h := &level{grant: g, values: ctx, report: report}
 	g.levels.Push(h)
 	return h
 }
@@ -69,12 +63,10 @@ func (g *grant) deeperLocked(ctx context.Context) (*level, error) {
 // why the grant has ended, or nil.
 func (g *grant) checkLocked() error {
 	if g.over == nil {
-		g.holders.checkSuspendLocked()
+		_ = g.session.checkLocked()
 	}
-	if g.over == nil && time.Until(g.untilLocked()) <= 0 {
-		for _, s := range g.sessionsLocked() {
-			_ = s.checkLocked()
-		}
+	if g.over == nil && g.also != nil {
+		_ = g.also.checkLocked()
 	}
 	return g.over
 }
@@ -116,23 +108,22 @@ func (g *grant) untilLocked() time.Time {
 
 // lose ends a grant whose key is gone, and logs the loss.
 func (g *grant) lose(why error) {
-	all := g.holders
-	all.mu.Lock()
+	g.holders.mu.Lock()
 	if g.over != nil {
-		all.mu.Unlock()
+		g.holders.mu.Unlock()
 		return
 	}
 	g.endLocked(why)
 	r := g.removalLocked()
-	all.mu.Unlock()
-	all.logger.Warn("relock: lock lost", "key", g.name, "kind", kind, "reason", why.Error())
+	g.holders.mu.Unlock()
+	g.holders.logger.Warn("relock: lock lost", "key", g.name, "kind", kind, "reason", why.Error())
 	r.clean()
 }
 
 // removalLocked returns the removal of the grant's key, by its create revision.
 func (g *grant) removalLocked() *removal {
-	r := g.holders.newRemovalLocked(g.name, g.key, g.value, g.slot, g.origin, g.sessionsLocked()...)
-	r.owned = clientv3.Compare(clientv3.CreateRevision(g.key), "=", g.rev)
+	r := g.holders.newRemovalLocked(g.place, g.origin, g.sessionsLocked()...)
+	r.owned = g.byRevision(g.rev)
 	if g.indeterminate {
 		r.cancel = g.holders.cancelKey(g.hold)
 	}
@@ -152,9 +143,12 @@ func (h *level) endLocked(why error) {
 	}
 }
 
-// leaveLocked ends the level in this process. It returns the removal of the key
-// if it was the last level of a live grant.
-func (h *level) leaveLocked() (last *removal, err error) {
+// leave ends the level in this process. It returns the removal of the key if it
+// was the last level of a live grant.
+func (h *level) leave() (last *removal, err error) {
+	h.grant.holders.mu.Lock()
+	defer h.grant.holders.mu.Unlock()
+	_ = h.grant.checkLocked() // the clock decides, not whether a timer has fired
 	if h.unlocked {
 		return nil, relock.ErrNotHeld
 	}

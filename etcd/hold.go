@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/holds"
@@ -71,13 +73,6 @@ func (h *level) Unlock(ctx context.Context) error {
 	return wrap("unlock", h.grant.name, err)
 }
 
-func (h *level) leave() (last *removal, err error) {
-	h.grant.holders.mu.Lock()
-	defer h.grant.holders.mu.Unlock()
-	_ = h.grant.checkLocked() // the clock decides, not whether a timer has fired
-	return h.leaveLocked()
-}
-
 // Extend makes the lease last at least d from now. If d is longer than the
 // Locker's TTL, the hold gets a separate lease of that length. That lease is
 // renewed like the other one. If the process dies, the lock is free when that
@@ -113,7 +108,19 @@ func (h *level) extend(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-const minExtend = 10 * time.Millisecond
-
 // String returns a text without ids, for code that prints a hold.
 func (h *level) String() string { return "hold of " + strconv.Quote(h.grant.name) }
+
+// Cmp is the comparison that is true as long as etcd has the hold. In the If of
+// a transaction through the Locker's client it makes sure that nothing is
+// written by a holder that has lost its lock: what a fencing token does
+// elsewhere, without one.
+//
+// A hold that is not a [Locker]'s is an error that matches [relock.ErrInvalid].
+func Cmp(hold relock.Hold) (clientv3.Cmp, error) {
+	h, ok := hold.(*level)
+	if !ok || h == nil {
+		return clientv3.Cmp{}, wrap("cmp", "", fmt.Errorf("%w: hold: is not one of etcdlock", relock.ErrInvalid))
+	}
+	return h.grant.byRevision(h.grant.rev), nil
+}

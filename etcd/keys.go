@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/relock-go/relock/utils"
 )
 
@@ -25,11 +27,26 @@ type keys struct {
 	count   atomic.Uint64 // of claims so far; each is named by it
 }
 
+// place is one claim in etcd, and the hold that it becomes.
+type place struct {
+	name  string // of the lock, as given by the caller
+	key   string // in etcd
+	slot  *slot  // names the key; nil if unfair
+	hold  string // unique
+	value string // names the hold; no other has it
+}
+
+// byValue returns the comparison that is true if the key is this hold's.
+func (p *place) byValue() clientv3.Cmp { return clientv3.Compare(clientv3.Value(p.key), "=", p.value) }
+
+// byRevision returns the comparison that is true if the key was created at rev.
+func (p *place) byRevision(rev int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(p.key), "=", rev)
+}
+
 // folder returns the prefix of all keys of a lock. As a key, it is the hold of
 // an unfair lock. So one comparison, or one read, covers both kinds.
-func (k *keys) folder(name string) string {
-	return k.prefix + "lock/" + url.PathEscape(name) + "/"
-}
+func (k *keys) folder(name string) string { return k.prefix + "lock/" + url.PathEscape(name) + "/" }
 
 func (k *keys) cancelKey(hold string) string { return k.prefix + "cancel/" + hold }
 
@@ -49,9 +66,7 @@ func newID() string {
 }
 
 // nextHold returns a name for a hold that was never used before.
-func (k *keys) nextHold() string {
-	return k.id + "-" + strconv.FormatUint(k.count.Add(1), 10)
-}
+func (k *keys) nextHold() string { return k.id + "-" + strconv.FormatUint(k.count.Add(1), 10) }
 
 // process returns where this process runs, in the form used in values.
 func process() string {

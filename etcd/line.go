@@ -9,8 +9,6 @@ type lines struct {
 	byName  map[string]*line
 }
 
-func newLines(s *streams) *lines { return &lines{streams: s, byName: map[string]*line{}} }
-
 // line has the calls of one Locker that wait for one lock, in memory. A call
 // waits there until it is its turn to ask the server.
 type line struct {
@@ -29,6 +27,7 @@ type entry struct {
 	lines *lines
 	name  string
 	line  *line
+	turn  bool // it has had the turn
 	left  bool // guarded by lines.mu
 }
 
@@ -53,21 +52,13 @@ func (e *entry) leave() {
 	}
 	e.lines.mu.Lock()
 	defer e.lines.mu.Unlock()
-	if !e.left {
-		e.line.turn.give()
-		e.quitLocked()
+	if e.left {
+		return
 	}
-}
-
-// quit ends an entry that never got the turn.
-func (e *entry) quit() {
-	e.lines.mu.Lock()
-	defer e.lines.mu.Unlock()
-	e.quitLocked()
-}
-
-func (e *entry) quitLocked() {
 	e.left = true
+	if e.turn {
+		e.line.turn.give()
+	}
 	e.line.users--
 	if e.line.users == 0 {
 		delete(e.lines.byName, e.name)

@@ -7,6 +7,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/outage"
+	"github.com/relock-go/relock/internal/suspend"
 )
 
 // Locker provides locks in etcd by name. Its holds share leases, up to 128 keys
@@ -14,6 +16,7 @@ import (
 // until [Locker.Close]. It can be used from any goroutine.
 type Locker struct {
 	*server
+	logger   *slog.Logger
 	crowded  *crowded // which locks others want
 	slots    *slots
 	streams  *streams
@@ -39,25 +42,24 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	if err := c.err(); err != nil {
 		return nil, wrap("new locker", "", err)
 	}
-	l := &Locker{server: newServer(client, c), crowded: newCrowded(), slots: newSlots()}
-	l.streams = &streams{server: l.server}
-	l.lines = newLines(l.streams)
-	l.outages = newOutages(l.server)
-	l.sessions = newSessions(l.server)
+	to := newServer(client, c)
+	l := &Locker{
+		server: to, logger: c.logger, crowded: newCrowded(), slots: &slots{locks: map[string]*numbers{}},
+		streams: &streams{server: to}, outages: &outages{server: to},
+	}
+	l.sessions = &sessions{server: to, leases: map[*session]struct{}{}, forgets: forgetAtOnce}
+	l.sessions.suspension = suspend.NewWatch(suspend.WithSleep, suspend.Split)
+	l.outages.log = outage.New(c.logger, func(f func()) { to.tasks.Start(f) })
+	l.lines = &lines{streams: l.streams, byName: map[string]*line{}}
 	l.opener.sessions = l.sessions
-	l.holders = newHolders(l.sessions)
+	l.holders = &holders{sessions: l.sessions, owners: map[ownerKey]*owner{}, held: map[string]*grant{}}
 	l.followClient()
 	return l, nil
 }
 
 // Logger returns the logger of [WithLogger]. A [relock.Leader] logs there why
 // its campaigns fail.
-func (l *Locker) Logger() *slog.Logger {
-	if l.server == nil {
-		return nil
-	}
-	return l.logger
-}
+func (l *Locker) Logger() *slog.Logger { return l.logger }
 
 // String names it.
 func (l *Locker) String() string { return "locker of etcd" }

@@ -1,12 +1,14 @@
 package etcdlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/holds"
 )
 
 // An Option configures a [Locker]. A nil one is [relock.ErrInvalid].
@@ -18,6 +20,7 @@ const (
 	maxPrefix     = 1024
 	maxKey        = 1024
 	maxOwner      = 256
+	minExtend     = 10 * time.Millisecond
 	maxTTL        = 9_000_000_000 * time.Second // the longest that etcd accepts
 )
 
@@ -103,5 +106,20 @@ func WithObserver(o relock.Observer) Option {
 			all = c.observer.And(o)
 		}
 		c.observer = &all
+	}
+}
+
+// kind is the kind of the locks in the reports to observers.
+const kind = "etcd"
+
+// holdDone returns the function that reports the end of a hold to the observer.
+// It returns nil if there is no hook for it.
+func (c *config) holdDone() func(context.Context, holds.End) {
+	if c.observer == nil || c.observer.HoldDone == nil {
+		return nil
+	}
+	return func(ctx context.Context, e holds.End) {
+		done := relock.HoldDone{Key: e.Key, Kind: e.Kind, Start: e.Start, End: e.End, Err: wrap(e.Op, e.Key, e.Err)}
+		c.observer.HoldDone(ctx, done)
 	}
 }

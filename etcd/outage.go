@@ -17,10 +17,6 @@ type outages struct {
 	waiting atomic.Int64 // blocking calls under way
 }
 
-func newOutages(s *server) *outages {
-	return &outages{server: s, log: outage.New(s.logger, func(f func()) { s.tasks.Start(f) })}
-}
-
 // outageCall is one call in the log of outages. It does nothing for a call that
 // does not block.
 type outageCall struct {
@@ -37,13 +33,11 @@ func (all *outages) begin() outageCall {
 // end undoes begin.
 func (o *outageCall) end() {
 	if o.outages != nil {
-		others := o.outages.waiting.Add(-1)
-		o.outages.log.End(&o.call, others)
+		o.outages.log.End(&o.call, o.outages.waiting.Add(-1))
 	}
 }
 
-// pass ends the call's part in an outage while another call asks in its
-// place.
+// pass ends the call's part in an outage while another call asks in its place.
 func (o *outageCall) pass() {
 	if o.outages != nil {
 		o.outages.log.End(&o.call, o.outages.waiting.Load()-1)
@@ -88,8 +82,6 @@ func (o *outageCall) failed(why error) {
 // answered notes that an attempt has found a server that it can use.
 func (o *outageCall) answered() {
 	if o.outages != nil {
-		o.outages.log.Answered(&o.call, noAddress)
+		o.outages.log.Answered(&o.call, func() string { return "" })
 	}
 }
-
-func noAddress() string { return "" }

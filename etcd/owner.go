@@ -24,14 +24,8 @@ type ownerKey struct{ lock, id string }
 // holders has which locks one Locker holds, and who their owners are.
 type holders struct {
 	*sessions
-
-	// Guarded by mu.
-	owners map[ownerKey]*owner
-	held   map[string]*grant // the newest of each lock, until it ends
-}
-
-func newHolders(s *sessions) *holders {
-	return &holders{sessions: s, owners: map[ownerKey]*owner{}, held: map[string]*grant{}}
+	owners map[ownerKey]*owner // guarded by mu, as held
+	held   map[string]*grant   // the newest of each lock, until it ends
 }
 
 // reenter adds a level to the hold that ctx carries, and reports whether ctx

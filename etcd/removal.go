@@ -17,31 +17,27 @@ import (
 // because its comparison names this hold. No other hold ever has its name or
 // its revision.
 type removal struct {
+	place
 	all   *sessions
-	name  string
-	key   string
-	value string // of the hold; no other has it
-	slot  *slot  // names the key; nil if unfair
 	entry *entry // of an abandoned claim; nil for a hold
 	owned clientv3.Cmp
 	// The key may be under the lease of any of these. Once all of them have
 	// ended, it goes with their leases.
-	sessions []*session
-	origin   *session // of the requests that make the key
-	cancel   string   // key that prevents late requests; "" if all were answered
-
-	found      bool // a copy sent by deleteAlone has found the key
-	deleted    bool // the key is gone, but late requests are not prevented yet
-	unanswered bool // a copy may have been executed, but no answer said so
+	sessions   []*session
+	origin     *session // of the requests that make the key
+	cancel     string   // key that prevents late requests; "" if all were answered
+	found      bool     // a copy sent by deleteAlone has found the key
+	deleted    bool     // the key is gone, but late requests are not prevented yet
+	unanswered bool     // a copy may have been executed, but no answer said so
 }
 
 // newRemovalLocked returns a removal, which keeps the sessions until it is
 // finished.
-func (all *sessions) newRemovalLocked(name, key, value string, s *slot, origin *session, sessions ...*session) *removal {
+func (all *sessions) newRemovalLocked(p place, origin *session, sessions ...*session) *removal {
 	for _, under := range sessions {
 		under.users++
 	}
-	return &removal{all: all, name: name, key: key, value: value, slot: s, origin: origin, sessions: sessions}
+	return &removal{place: p, all: all, origin: origin, sessions: sessions}
 }
 
 // send sends one copy of the removal, with the values of ctx. It reports
@@ -87,11 +83,6 @@ func (r *removal) deleteAlone(ctx context.Context) {
 	}
 }
 
-// byValue returns the comparison that is true if the key has the hold's value.
-func (r *removal) byValue() clientv3.Cmp {
-	return clientv3.Compare(clientv3.Value(r.key), "=", r.value)
-}
-
 // isMoot reports whether the key goes with its leases.
 func (r *removal) isMoot() bool {
 	return r.all.life.Err() != nil || !slices.ContainsFunc(r.sessions, func(s *session) bool { return s.check() == nil })
@@ -119,15 +110,14 @@ func (r *removal) finish(removed bool) {
 
 // clean sends the removal in the background until it is answered.
 func (r *removal) clean() {
-	all := r.all
-	all.tasks.Start(func() {
+	r.all.tasks.Start(func() {
 		var p pauses
 		for !r.isDone() {
-			if _, err := r.send(all.life, all.limit()); err == nil {
+			if _, err := r.send(r.all.life, r.all.limit()); err == nil {
 				r.finish(true)
 				return
 			}
-			sleep(all.life, p.next())
+			sleep(r.all.life, p.next())
 		}
 		r.finish(false)
 	})
@@ -145,9 +135,8 @@ func (r *removal) release(ctx context.Context) error {
 			return r.verdict(found)
 		}
 		if r.deleted {
-			err := r.verdict(r.found)
-			r.clean()
-			return err
+			defer r.clean()
+			return r.verdict(r.found)
 		}
 		pause := p.next()
 		if errors.Is(err, relock.ErrDenied) || time.Until(end) < pause || !sleep(all.life, pause) {
@@ -173,10 +162,9 @@ func (r *removal) verdict(found bool) error {
 
 // giveUp ends an Unlock that was not answered.
 func (r *removal) giveUp(err error) error {
-	all := r.all
-	if all.life.Err() != nil {
+	if r.all.life.Err() != nil {
 		r.finish(false)
-		return all.closed() // the key goes with its lease
+		return r.all.closed() // the key goes with its lease
 	}
 	r.clean()
 	if errors.Is(err, relock.ErrClosed) {
@@ -184,6 +172,6 @@ func (r *removal) giveUp(err error) error {
 		// removal above still deletes the key.
 		return err
 	}
-	all.logger.Warn("relock: release not confirmed", "key", r.name, "kind", kind, "reason", err.Error())
+	r.all.logger.Warn("relock: release not confirmed", "key", r.name, "kind", kind, "reason", err.Error())
 	return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, err)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // selfWait finds out whether a call waits for a lock that its own Locker holds.
-// Often the call waits for itself: its outer call has the lock, but not its
+// Such a call often waits for itself: its outer call has the lock, but not its
 // context. Only the error and the log can report that.
 type selfWait struct {
 	holders *holders
@@ -19,19 +19,18 @@ type selfWait struct {
 	timer   *time.Timer // nil until the call waits
 }
 
-// begin notes that the call waits. After one TTL the log warns if it waits for
-// its own Locker.
-func (s *selfWait) begin() {
+// setHint notes that the call waits. After one TTL the log warns if it waits
+// for its own Locker.
+func (s *selfWait) setHint() {
 	if s.timer == nil {
-		s.timer = time.AfterFunc(s.holders.config.ttl, func() { s.holders.tasks.Start(s.warn) })
+		s.timer = time.AfterFunc(s.holders.config.ttl, func() { s.holders.tasks.Start(s.warnOfOwn) })
 	}
 }
 
-// waited reports whether the call has paused, or has waited for a change of the
-// key.
+// waited reports whether the call has paused, or has waited for a notice.
 func (s *selfWait) waited() bool { return s.timer != nil }
 
-func (s *selfWait) end() {
+func (s *selfWait) endHint() {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
@@ -48,9 +47,9 @@ func (s *selfWait) ownLocked() *grant {
 	return g
 }
 
-// explain adds to the error of a call that may wait that its own Locker has the
-// lock.
-func (s *selfWait) explain(err error) error {
+// explainOwn adds to the error of a call that may wait that its own Locker has
+// the lock.
+func (s *selfWait) explainOwn(err error) error {
 	if !errors.Is(err, relock.ErrLockAcquiredByOthers) {
 		return err
 	}
@@ -66,8 +65,8 @@ func (s *selfWait) explain(err error) error {
 	return errs.HeldSince(err, g.began, errs.ContextOfHold)
 }
 
-// warn logs, once for each hold, that a call waits for its own Locker.
-func (s *selfWait) warn() {
+// warnOfOwn logs, once for each hold, that a call waits for its own Locker.
+func (s *selfWait) warnOfOwn() {
 	all := s.holders
 	all.mu.Lock()
 	g := s.ownLocked()

@@ -19,13 +19,12 @@ import (
 // locks away before that. A timer enforces it without a request. A session that
 // has ended stays ended.
 type session struct {
-	sessions *sessions
-	id       clientv3.LeaseID
-	ttl      time.Duration   // as granted
-	period   time.Duration   // between renewals
-	ctx      context.Context // cancelled when the session ends
-	end      context.CancelCauseFunc
-
+	sessions  *sessions
+	id        clientv3.LeaseID
+	ttl       time.Duration   // as granted
+	period    time.Duration   // between renewals
+	ctx       context.Context // cancelled when the session ends
+	end       context.CancelCauseFunc
 	renewing  turn
 	keepAlive keepAlive // of the call that has the turn
 
@@ -66,11 +65,9 @@ func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecon
 func (s *session) expire() {
 	s.sessions.mu.Lock()
 	defer s.sessions.mu.Unlock()
-	if s.over == nil && time.Until(s.until) > 0 {
+	if s.checkLocked() == nil {
 		s.timer.Reset(time.Until(s.until))
-		return
 	}
-	_ = s.checkLocked()
 }
 
 // check ends the session if it is no longer valid by the clocks, ahead of the
@@ -130,12 +127,8 @@ func (s *session) loseLocked(why error) {
 	if s.over != nil {
 		return
 	}
-	keys := make([]string, 0, len(s.grants))
-	for g := range s.grants {
-		keys = append(keys, g.name)
-	}
 	s.overLocked(why)
-	astray := s.endGrantsLocked(why)
+	keys, astray := s.endGrantsLocked(why)
 	if errors.Is(why, relock.ErrClosed) {
 		return // Close revokes it
 	}
@@ -149,18 +142,19 @@ func (s *session) loseLocked(why error) {
 	})
 }
 
-// endGrantsLocked ends the grants under the session. It returns the removals of
-// keys that do not go with this lease. Such a key may be under another lease,
-// or a late request may make it there.
-func (s *session) endGrantsLocked(why error) (astray []*removal) {
+// endGrantsLocked ends the grants under the session, and returns their names.
+// It also returns the removals of keys that do not go with this lease. Such a
+// key may be under another lease, or a late request may make it there.
+func (s *session) endGrantsLocked(why error) (names []string, astray []*removal) {
 	for g := range s.grants {
+		names = append(names, g.name)
 		g.endLocked(why)
 		g.slot.leave(false) // the key goes with the lease at the server, later than here
 		if g.also != nil || g.indeterminate && g.origin != s {
 			astray = append(astray, g.removalLocked())
 		}
 	}
-	return astray
+	return names, astray
 }
 
 // overLocked marks the session as ended.
@@ -184,4 +178,26 @@ func (s *session) retireLocked() {
 func (s *session) leaveLocked() {
 	s.users--
 	s.retireLocked()
+}
+
+// hasRoomLocked reports whether the session takes one more claim.
+func (s *session) hasRoomLocked() bool {
+	return !s.closing && s.keysLocked() < maxKeys && s.checkLocked() == nil
+}
+
+// keysLocked returns how many keys the lease has, or may have.
+func (s *session) keysLocked() int { return len(s.grants) + s.users + len(s.cancelled) }
+
+// noteCancelled registers the key of a cancelled claim. A lease that they have
+// filled takes no more claims: the server may be overloaded, and each renewal
+// lists all keys. The lease is revoked after its last hold and claim, which
+// deletes the keys.
+func (s *session) noteCancelled(key string) {
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	s.cancelled = append(s.cancelled, cancelled{key, time.Now()})
+	if s.keysLocked() >= maxKeys {
+		s.closing = true
+		s.retireLocked()
+	}
 }

@@ -1,6 +1,7 @@
 package etcdlock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -27,18 +28,13 @@ type sessions struct {
 	forgets      int         // how many old keys one request deletes
 }
 
-func newSessions(s *server) *sessions {
-	return &sessions{
-		server: s, leases: map[*session]struct{}{}, forgets: forgetAtOnce,
-		suspension: suspend.NewWatch(suspend.WithSleep, suspend.Split),
-	}
-}
-
 // grantLease requests a lease of ttl, rounded up to whole seconds.
 func (all *sessions) grantLease(ctx context.Context, ttl time.Duration, private bool) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, all.limit())
 	defer cancel()
-	all.checkSuspend()
+	all.mu.Lock()
+	all.checkSuspendLocked() // a suspend before the request does not count
+	all.mu.Unlock()
 	sent := time.Now()
 	resp, err := all.client.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
 	switch {
@@ -57,10 +53,8 @@ func (all *sessions) grantLease(ctx context.Context, ttl time.Duration, private 
 // sendBack revokes a lease that was granted too late, because it may be a long
 // one. It tries once, even after Close.
 func (all *sessions) sendBack(id clientv3.LeaseID) {
-	ctx, cancel := context.WithTimeout(context.Background(), min(revokeLimit, all.limit()))
-	defer cancel()
-	if _, err := all.client.Revoke(ctx, id); err != nil {
-		all.logger.Debug("relock: lease not revoked", "reason", all.explain(err).Error())
+	if err := all.revokeOnce(context.Background(), id, min(revokeLimit, all.limit())); err != nil {
+		all.logger.Debug("relock: lease not revoked", "reason", err.Error())
 	}
 }
 
@@ -77,14 +71,41 @@ func (all *sessions) adopt(id clientv3.LeaseID, sent time.Time, ttl time.Duratio
 	if all.life.Err() != nil {
 		return nil, all.closed()
 	}
-	if time.Until(s.until) <= 0 || all.sleptSinceLocked(sent) {
+	all.checkSuspendLocked()
+	if time.Until(s.until) <= 0 || all.suspension.Since(sent) {
 		return nil, errLate
 	}
 	s.ctx, s.end = context.WithCancelCause(all.life)
 	s.timer = time.AfterFunc(time.Until(s.until), s.expire)
 	all.leases[s] = struct{}{}
-	all.startMonitorLocked()
+	if all.suspendTimer == nil {
+		all.suspendTimer = time.AfterFunc(suspend.Pause, all.monitorSuspend)
+	}
 	return s, nil
+}
+
+// maxKeys is how many keys a lease may have before new claims use another one.
+// A server that authenticates users checks the rights to all keys of a lease
+// for each key that is put under it, one request after another. 128 keys double
+// the 0.2 ms of a Put, and 1,024 keys make it five times as long.
+const maxKeys = 128
+
+// roomyLocked returns a session with room for one more claim, or nil. It
+// returns the same one until that is full, so the others become empty in time.
+func (all *sessions) roomyLocked() *session {
+	if s := all.current; s != nil && s.hasRoomLocked() {
+		return s
+	}
+	var most *session
+	for s := range all.leases {
+		if s.hasRoomLocked() && (most == nil || s.keysLocked() < most.keysLocked()) {
+			most = s
+		}
+	}
+	if most != nil {
+		all.current = most
+	}
+	return most
 }
 
 // closeLocked ends calls and holds. It sends nothing.
@@ -95,25 +116,31 @@ func (all *sessions) closeLocked(why error) {
 	}
 }
 
-// revokeLimit is how long Close waits for the server.
-const revokeLimit = time.Second
-
 // revoke revokes a lease that has ended here, so that nobody must wait for its
 // end at the server. It tries until that end has come.
 func (all *sessions) revoke(s *session) {
 	var p pauses
 	for end := time.Now().Add(s.ttl); all.life.Err() == nil; sleep(all.life, p.next()) {
-		ctx, cancel := context.WithTimeout(all.life, all.limit())
-		_, err := all.client.Revoke(ctx, s.id)
-		cancel()
-		if err == nil || isNoLease(err) || time.Now().After(end) {
+		err := all.revokeOnce(all.life, s.id, all.limit())
+		if err == nil || time.Now().After(end) {
 			all.mu.Lock()
 			delete(all.leases, s)
 			all.mu.Unlock()
 			return
 		}
-		all.logger.Debug("relock: lease not revoked", "reason", all.explain(err).Error())
+		all.logger.Debug("relock: lease not revoked", "reason", err.Error())
 	}
+}
+
+// revokeOnce sends one request. A lease that has ended is revoked.
+func (all *sessions) revokeOnce(ctx context.Context, id clientv3.LeaseID, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	_, err := all.client.Revoke(ctx, id)
+	if isNoLease(err) {
+		return nil
+	}
+	return all.explain(err)
 }
 
 // revokeAll is revoke for Close. It revokes all leases together.
@@ -130,10 +157,8 @@ func (all *sessions) revokeAll(leases []*session) error {
 		group.Go(func() { failed[i] = all.revokeIn(ctx, s, limit/3) })
 	}
 	group.Wait()
-	for _, err := range failed {
-		if err != nil {
-			return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, err)
-		}
+	if err := cmp.Or(failed...); err != nil {
+		return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, err)
 	}
 	return nil
 }
@@ -144,15 +169,10 @@ func (all *sessions) revokeAll(leases []*session) error {
 func (all *sessions) revokeIn(ctx context.Context, s *session, try time.Duration) error {
 	var p pauses
 	for {
-		limited, cancel := context.WithTimeout(ctx, try)
-		_, err := all.client.Revoke(limited, s.id)
-		cancel()
-		try = revokeLimit
-		if err == nil || isNoLease(err) {
-			return nil
-		}
-		if err = all.explain(err); !relock.IsRetryableErr(err) || !sleep(ctx, p.next()) {
+		err := all.revokeOnce(ctx, s.id, try)
+		if err == nil || !relock.IsRetryableErr(err) || !sleep(ctx, p.next()) {
 			return err
 		}
+		try = revokeLimit
 	}
 }

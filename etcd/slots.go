@@ -12,8 +12,7 @@ type slot struct {
 	name   string // of the lock
 	number int
 	series uint64
-
-	left bool // guarded by slots.mu
+	left   bool // guarded by slots.mu
 }
 
 // slots has the slots of the fair claims of one Locker.
@@ -22,8 +21,6 @@ type slots struct {
 	locks  map[string]*numbers
 	series uint64 // of the next keys
 }
-
-func newSlots() *slots { return &slots{locks: map[string]*numbers{}} }
 
 // numbers has the slot numbers of one lock. It exists while a claim has one of
 // them.

@@ -29,29 +29,8 @@ func (all *sessions) suspendedLocked() {
 	}
 }
 
-// checkSuspend is checkSuspendLocked for a caller that is about to send a
-// request from which validity counts. So a suspend before the request does not
-// count.
-func (all *sessions) checkSuspend() {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	all.checkSuspendLocked()
-}
-
-// sleptSinceLocked reports whether a suspend was noticed after then.
-func (all *sessions) sleptSinceLocked(then time.Time) bool {
-	all.checkSuspendLocked()
-	return all.suspension.Since(then)
-}
-
-// startMonitorLocked checks for a suspend at intervals while there are leases.
-// So a hold also ends if nobody asks about it.
-func (all *sessions) startMonitorLocked() {
-	if all.suspendTimer == nil {
-		all.suspendTimer = time.AfterFunc(suspend.Pause, all.monitorSuspend)
-	}
-}
-
+// monitorSuspend checks for a suspend at intervals while there are leases. So a
+// hold also ends if nobody asks about it.
 func (all *sessions) monitorSuspend() {
 	all.mu.Lock()
 	defer all.mu.Unlock()

@@ -11,16 +11,14 @@ import (
 
 // wait is one call that acquires a lock.
 type wait struct {
+	selfWait
 	locker *Locker
-	name   string
 	ctx    context.Context // the caller's
 	block  bool
-	owner  *owner // nil if ctx names none
 	line   *line  // where it waits; nil if it is fair or does not wait
 	last   error  // the last reason seen
 	pauses pauses // after errors of the server
 	outage outageCall
-	own    selfWait
 }
 
 // take reports whether w got the turn. It notes that w has waited for it.
@@ -28,7 +26,7 @@ func (w *wait) take(t turn) bool {
 	if t.try() {
 		return true
 	}
-	w.own.begin()
+	w.setHint()
 	w.outage.pass() // the call that has the turn is the one that asks
 	return t.take(w.ctx, w.locker.life)
 }
@@ -36,17 +34,17 @@ func (w *wait) take(t turn) bool {
 // enter waits for the turn. Calls get it in their order.
 func (w *wait) enter() (*entry, error) {
 	e := w.locker.lines.join(w.name)
-	if w.take(e.line.turn) {
+	if e.turn = w.take(e.line.turn); e.turn {
 		return e, nil
 	}
 	w.note(relock.ErrLockAcquiredByOthers)
-	e.quit()
+	e.leave()
 	return nil, errLeft
 }
 
 // pause waits after an error. It reports whether the call goes on.
 func (w *wait) pause(why error) bool {
-	w.own.begin()
+	w.setHint()
 	w.outage.failed(why)
 	ctx, leave := both(w.ctx, w.locker.life)
 	defer leave()
@@ -84,7 +82,7 @@ func (w *wait) reason() error {
 // silent for long, it closes the watches and returns 0. The wait must then
 // check without a notice.
 func (w *wait) await(ctx context.Context, ws *watches, at int64) (rev int64, err error) {
-	w.own.begin()
+	w.setHint()
 	limited, cancel := context.WithTimeout(ctx, w.locker.recheck())
 	defer cancel()
 	for {
