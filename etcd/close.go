@@ -13,7 +13,7 @@ import (
 )
 
 // Close ends waits and holds with [relock.ErrClosed], and revokes the leases,
-// and with them all locks. It waits for the server at most a second; when that
+// and with them all locks. It waits for the server at most a second; if that
 // does not answer, the error matches [relock.ErrUnconfirmed], and the locks are
 // free when the leases have ended. A second Close does nothing, but waits for
 // the first. A client that is closed closes its Lockers, but releases nothing:

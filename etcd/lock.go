@@ -10,9 +10,9 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// Lock waits until it gets the lock or ctx ends. It goes on waiting while
-// servers cannot be reached. A fair wait whose place in the queue is gone ends
-// with [ErrPlaceLost].
+// Lock waits until it gets the lock or ctx is cancelled. It goes on waiting
+// while servers cannot be reached. A fair wait whose place in the queue is gone
+// ends with [ErrPlaceLost].
 //
 // With a ctx that carries a live hold of this Locker and name (see
 // [relock.HoldFromContext]), or that names an owner which has one
@@ -21,8 +21,8 @@ func (l *Locker) Lock(ctx context.Context, key string) (relock.Hold, error) {
 	return l.hold(ctx, key, true)
 }
 
-// TryLock makes one attempt; the error matches [relock.ErrLockAcquiredByOthers]
-// when somebody else has the lock or, when it is fair, waits for it. It adds
+// TryLock makes one attempt. The error matches [relock.ErrLockAcquiredByOthers]
+// if another call has the lock or, for a fair lock, waits for it. TryLock adds
 // a level as Lock does.
 func (l *Locker) TryLock(ctx context.Context, key string) (relock.Hold, error) {
 	return l.hold(ctx, key, false)

@@ -31,8 +31,8 @@ type Locker struct {
 
 var _ relock.Locker = (*Locker)(nil)
 
-// NewLocker returns a Locker on the client, which stays the caller's: Close
-// leaves it open. It sends nothing. All mistakes are in one error that matches
+// NewLocker returns a Locker that uses client. Close leaves the client open.
+// NewLocker sends nothing. All invalid arguments are in one error that matches
 // [relock.ErrInvalid].
 func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	c := newConfig(opts)
