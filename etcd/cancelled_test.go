@@ -41,7 +41,7 @@ func TestForgetCancelledTakesOneRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{locker: l, ttl: time.Minute, ctx: context.Background(), users: 1}
+	s := &session{sessions: l.sessions, ttl: time.Minute, ctx: context.Background(), users: 1}
 	for n := range 250 {
 		s.noteCancelled(strconv.Itoa(n))
 		s.cancelled[n].at = time.Now().Add(-cancelStay)
@@ -49,7 +49,7 @@ func TestForgetCancelledTakesOneRequest(t *testing.T) {
 	s.noteCancelled("young")
 	for n, err := range []error{nil, errors.New("no answer"), nil, nil, nil} {
 		server.err = err
-		s.forgetCancelled()
+		keeper{l.sessions, s}.forgetCancelled()
 		if n < 4 && len(server.sizes) != n+1 {
 			t.Fatalf("%d requests after %d renewals", len(server.sizes), n+1)
 		}
@@ -94,7 +94,7 @@ func TestForgetCancelledInSmallerRequestsOnServer(t *testing.T) {
 	}
 	const requests = 2 + 5 // of 50 and 25, which are refused; then of 12 four times, and of 2
 	for range requests {
-		s.forgetCancelled()
+		keeper{l.sessions, s}.forgetCancelled()
 	}
 	resp, err := client.Get(ctx, l.cancelKey(""), clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil || resp.Count != 0 || len(s.cancelled) != 0 {

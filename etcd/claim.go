@@ -16,29 +16,25 @@ import (
 // again, and may arrive late. Once the claim is abandoned, it leaves nothing
 // behind.
 type claim struct {
+	place
 	wait          *wait
 	session       *session
-	hold          string
-	key           string
-	slot          *slot  // names the key; nil if unfair
 	entry         *entry // of a waiting fair call; else nil
-	value         string
-	rev           int64 // create revision of the key; 0 until the key is known to exist
-	indeterminate bool  // a request for the key was never answered, and may arrive late
-	perhaps       bool  // a failed request may have made the key
-	unread        bool  // a request was refused, and what is there was not read
-	left          bool  // the caller has left, and the request under way cleans up
+	rev           int64  // create revision of the key; 0 until the key is known to exist
+	indeterminate bool   // a request for the key was never answered, and may arrive late
+	perhaps       bool   // a failed request may have made the key
+	unread        bool   // a request was refused, and what is there was not read
+	left          bool   // the caller has left, and the request under way cleans up
 }
 
 // newClaim returns a claim that is one of the users of s.
-func newClaim(w *wait, s *session) *claim {
+func newClaim(w *wait, s *session, e *entry) *claim {
 	l := w.locker
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	hold := l.nextHoldLocked()
-	c := &claim{wait: w, session: s, hold: hold, value: l.value(hold), key: l.folder(w.name)}
+	hold := l.nextHold()
+	c := &claim{wait: w, session: s, entry: e}
+	c.place = place{name: w.name, key: l.folder(w.name), hold: hold, value: l.value(hold)}
 	if l.config.fair {
-		c.slot = l.takeSlotLocked(w.name)
+		c.slot = l.slots.take(w.name)
 		c.key = l.slotKey(c.slot)
 	}
 	return c
@@ -55,15 +51,35 @@ type request struct {
 func (c *claim) aloneRequest() request {
 	l := c.wait.locker
 	return request{
-		unless: []clientv3.Cmp{absent(l.folder(c.wait.name)).WithPrefix(), absent(l.cancelKey(c.hold))},
+		unless: []clientv3.Cmp{absent(l.folder(c.name)).WithPrefix(), absent(l.cancelKey(c.hold))},
 		then:   []clientv3.Op{c.put()},
 	}
 }
 
-// absent returns the comparison that is true if there is no such key.
-func absent(key string) clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
+// readFirst reads what is in the folder. One read is enough, because the unfair
+// key is the first of its folder.
+func (c *claim) readFirst() clientv3.Op {
+	return clientv3.OpGet(c.wait.locker.folder(c.name), clientv3.WithPrefix(), clientv3.WithLimit(1))
 }
+
+// refusal returns why a request has made no key, by the first key of the
+// folder.
+func (c *claim) refusal(first *mvccpb.KeyValue) error {
+	l := c.wait.locker
+	switch {
+	case first == nil:
+	case holdOf(first.Value) == "":
+		return errForeign
+	case string(first.Key) != l.folder(c.name) && !l.config.fair:
+		return errIsFair
+	case string(first.Key) == l.folder(c.name) && l.config.fair:
+		return errIsUnfair
+	}
+	return relock.ErrLockAcquiredByOthers
+}
+
+// absent returns the comparison that is true if there is no such key.
+func absent(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRevision(key), "=", 0) }
 
 // put returns the operation that makes the key under the session's lease.
 func (c *claim) put() clientv3.Op {
@@ -77,7 +93,7 @@ func (c *claim) ask(r request) (*clientv3.TxnResponse, error) {
 		resp, err := c.send(r)
 		switch {
 		case err == nil:
-			c.wait.noteAnswer()
+			c.wait.outage.answered()
 			return resp, nil
 		case err == errLeft: //nolint:errorlint // our own
 			return nil, err
@@ -85,7 +101,7 @@ func (c *claim) ask(r request) (*clientv3.TxnResponse, error) {
 			c.session.lose(errs.Vanished)
 			return nil, errSession
 		}
-		err = c.wait.locker.explainOf(c.wait.name, err)
+		err = c.wait.locker.explainOf(c.name, err)
 		c.wait.note(err)
 		if !c.wait.block || !relock.IsRetryableErr(err) || !c.wait.pause(err) {
 			return nil, err
@@ -96,25 +112,19 @@ func (c *claim) ask(r request) (*clientv3.TxnResponse, error) {
 	}
 }
 
-const (
-	underWay = iota
-	answered
-	callerLeft
-)
-
 // send sends the request once, on a separate goroutine. So a caller that leaves
 // does not cut the request. If the caller has left, the goroutine cleans up
 // according to the answer.
 func (c *claim) send(r request) (*clientv3.TxnResponse, error) {
 	l := c.wait.locker
-	var state atomic.Int32
+	var decided atomic.Bool // by the answer, or by the caller who leaves
 	var resp *clientv3.TxnResponse
 	var err error
 	done := make(chan struct{})
 	ok := l.tasks.Start(func() {
 		defer close(done)
 		resp, err = c.commit(r)
-		if !state.CompareAndSwap(underWay, answered) {
+		if !decided.CompareAndSwap(false, true) {
 			c.resolve(resp, err)
 			c.remove()
 		}
@@ -122,8 +132,8 @@ func (c *claim) send(r request) (*clientv3.TxnResponse, error) {
 	if !ok {
 		return nil, l.closed()
 	}
-	if !c.wait.awaitAnswer(done) {
-		if state.CompareAndSwap(underWay, callerLeft) {
+	if !c.wait.outage.await(c.wait.ctx, done) {
+		if decided.CompareAndSwap(false, true) {
 			c.left = true
 			return nil, errLeft
 		}
@@ -159,28 +169,20 @@ func (c *claim) resolve(resp *clientv3.TxnResponse, err error) {
 	}
 }
 
-// found returns the first key that the n-th read of a Txn has found, or nil.
-func found(resp *clientv3.TxnResponse, n int) *mvccpb.KeyValue {
-	if keys := resp.Responses[n].GetResponseRange().Kvs; len(keys) > 0 {
-		return keys[0]
-	}
-	return nil
-}
-
 // begin makes a granted claim the caller's hold.
 func (c *claim) begin() (*level, error) {
-	w, l := c.wait, c.wait.locker
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	w, all := c.wait, c.wait.locker.holders
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	if err := c.session.checkLocked(); err != nil {
 		return nil, errSession
 	}
 	g := &grant{
-		locker: l, name: w.name, key: c.key, slot: c.slot, hold: c.hold, value: c.value, rev: c.rev, mod: c.rev, began: time.Now(), indeterminate: c.indeterminate,
+		holders: all, place: c.place, rev: c.rev, mod: c.rev, began: time.Now(), indeterminate: c.indeterminate,
 		origin: c.session, session: c.session, owner: w.owner, moving: newTurn(),
 	}
 	c.session.grants[g] = struct{}{}
-	l.held[g.name] = g
+	all.held[g.name] = g
 	c.session.users-- // from now on the session counts it as a grant
 	if w.owner != nil {
 		w.owner.grant = g
@@ -189,28 +191,21 @@ func (c *claim) begin() (*level, error) {
 	return g.pushLocked(w.ctx), nil
 }
 
-// abandon ends a claim that was not granted.
-func (c *claim) abandon() {
-	if !c.left {
-		c.remove()
-	}
-}
-
 // remove deletes, in the background, what the claim has left or may leave.
 func (c *claim) remove() {
-	l := c.wait.locker
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	all := c.wait.locker.sessions
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	defer c.session.leaveLocked()
 	if c.rev == 0 && !c.perhaps && !c.unread {
-		c.slot.leaveLocked(true)
-		c.entry.leaveLocked()
+		c.slot.leave(true)
+		c.entry.leave()
 		return
 	}
-	r := l.newRemovalLocked(c.wait.name, c.key, c.value, c.slot, c.session, c.session)
-	r.entry, r.owned = c.entry, clientv3.Compare(clientv3.Value(c.key), "=", c.value)
+	r := all.newRemovalLocked(c.place, c.session, c.session)
+	r.entry, r.owned = c.entry, c.byValue()
 	if c.indeterminate {
-		r.cancel = l.cancelKey(c.hold)
+		r.cancel = all.cancelKey(c.hold)
 	}
-	l.clean(r)
+	r.clean()
 }

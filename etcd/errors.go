@@ -1,7 +1,6 @@
 package etcdlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +41,24 @@ var (
 	// errLate is the error of an acquire that was granted after its lease had
 	// ended.
 	errLate = fmt.Errorf("granted after the lease had expired: %w", errTimeout)
+
+	// errSession is the error of a claim whose session has ended. An earlier
+	// reason says more.
+	errSession = fmt.Errorf("lease has ended: %w", errTimeout)
+
+	// errLateCopy is the error of a claim whose key already exists.
+	errLateCopy = passing{errors.New("a late request has made a key")}
+
+	// errBehind is the error for a member that does not know yet of the claim,
+	// or of what a watch has reported.
+	errBehind = passing{errors.New("this member lags behind")}
+
+	// errGone is the error of a rewrite whose key somebody has deleted or
+	// changed.
+	errGone = errors.New("key is gone")
+
+	// errClientClosed is why a Locker is closed if its client was closed.
+	errClientClosed = fmt.Errorf("%w: the etcd client was closed", relock.ErrClosed)
 )
 
 // wrap adds the operation and the key to err. It returns nil for nil.
@@ -77,7 +94,7 @@ func explain(err error) error {
 	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded, codes.Aborted, codes.Internal:
 		return passing{err}
 	case codes.Canceled:
-		if strings.Contains(err.Error(), "RST_STREAM") {
+		if mentions(err, "RST_STREAM") {
 			return passing{err} // an intermediary has ended its stream
 		}
 		return fmt.Errorf("%w: %w", relock.ErrClosed, err) // the caller's client is closed
@@ -88,54 +105,36 @@ func explain(err error) error {
 	return err
 }
 
-// explain is the function of that name. If a request was not answered because
-// no server can be reached, it returns why.
-func (l *Locker) explain(err error) error {
-	if err = explain(err); err == errTimeout { //nolint:errorlint // our own
-		return cmp.Or(l.unreachable(), err)
-	}
-	return err
-}
-
-// explainOf is explain for a request for the keys of a lock. etcd does not say
-// which key the user may not use, so the error names all of them.
-func (l *Locker) explainOf(name string, err error) error {
-	if !errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied) {
-		return l.explain(err)
-	}
-	return fmt.Errorf("%w: the user needs to read and write all keys that begin with %q or %q: %w",
-		relock.ErrDenied, l.folder(name), l.cancelKey(""), err)
-}
-
 // isPassing reports whether a member accepted nothing because it was stopping,
 // was handing over, or was no longer the leader. etcd has no code for these
 // errors.
 func isPassing(err error) bool {
-	return slices.ContainsFunc([]string{"raft proposal dropped", "raft: stopped", "not a primary lessor"}, func(text string) bool {
-		return strings.Contains(err.Error(), text)
-	})
+	return mentions(err, "raft proposal dropped", "raft: stopped", "not a primary lessor")
+}
+
+// mentions reports whether the text of err contains one of texts.
+func mentions(err error, texts ...string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
 func isDenied(err error) bool {
-	switch codeOf(err) {
-	case codes.PermissionDenied, codes.Unauthenticated:
-		return true
-	}
-	return errors.Is(err, rpctypes.ErrAuthFailed) || errors.Is(err, rpctypes.ErrUserEmpty) || errors.Is(err, rpctypes.ErrUserNotFound)
+	code := codeOf(err)
+	return code == codes.PermissionDenied || code == codes.Unauthenticated || errors.Is(err, rpctypes.ErrAuthFailed) ||
+		errors.Is(err, rpctypes.ErrUserEmpty) || errors.Is(err, rpctypes.ErrUserNotFound)
 }
 
 func isNoLease(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound) }
 
 func codeOf(err error) codes.Code {
-	if e, ok := said(err); ok {
+	if e, ok := etcdError(err); ok {
 		return e.Code()
 	}
 	return status.Code(err)
 }
 
-// said returns the error of etcd itself, and reports whether err is one: it may
-// come from the connection or from an intermediary.
-func said(err error) (e rpctypes.EtcdError, ok bool) {
+// etcdError returns the error of etcd itself, and reports whether err is one.
+// It may come from the connection or from an intermediary.
+func etcdError(err error) (e rpctypes.EtcdError, ok bool) {
 	ok = errors.As(err, &e) || errors.As(rpctypes.Error(err), &e)
 	return e, ok
 }
@@ -148,7 +147,7 @@ func unanswered(err error) bool {
 	if err == nil {
 		return false
 	}
-	if _, ok := said(err); !ok && (status.Code(err) == codes.ResourceExhausted || strings.Contains(err.Error(), "RST_STREAM")) {
+	if _, ok := etcdError(err); !ok && (status.Code(err) == codes.ResourceExhausted || mentions(err, "RST_STREAM")) {
 		return true
 	}
 	switch codeOf(err) {
@@ -171,7 +170,7 @@ func isTooLarge(err error) bool {
 	if errors.Is(known, rpctypes.ErrTooManyOps) || errors.Is(known, rpctypes.ErrRequestTooLarge) {
 		return true
 	}
-	_, ok := said(err)
+	_, ok := etcdError(err)
 	return !ok && status.Code(err) == codes.ResourceExhausted
 }
 
@@ -182,7 +181,6 @@ func isNoSpace(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.
 // before the server required one. A new stream has a new token. The text is
 // compared, because a watch that ends has the reason only there.
 func isStaleToken(err error) bool {
-	return err != nil && slices.ContainsFunc([]error{rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision, rpctypes.ErrUserEmpty}, func(known error) bool {
-		return strings.Contains(err.Error(), known.Error())
-	})
+	return err != nil && mentions(err,
+		rpctypes.ErrInvalidAuthToken.Error(), rpctypes.ErrAuthOldRevision.Error(), rpctypes.ErrUserEmpty.Error())
 }

@@ -107,7 +107,7 @@ func TestIsOld(t *testing.T) {
 }
 
 func TestValueNamesItsHold(t *testing.T) {
-	if got := holdOf([]byte((&Locker{process: process()}).value("name-1"))); got != "name-1" {
+	if got := holdOf([]byte((&keys{process: process()}).value("name-1"))); got != "name-1" {
 		t.Errorf("hold is %q", got)
 	}
 	for _, other := range []string{"", "x", "relock/1", "relock/1|x", "relock/2|x|y"} {

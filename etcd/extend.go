@@ -14,43 +14,39 @@ import (
 // length for which it was granted. If d is longer, the key is moved to a new
 // lease.
 func (g *grant) lengthen(ctx context.Context, d time.Duration) error {
-	l := g.locker
-	if !g.moving.take(ctx, l.life) {
+	if !g.moving.take(ctx, g.holders.life) {
 		return errLeft
 	}
 	defer g.moving.give()
-	if err := g.resolve(ctx); err != nil {
+	s, err := g.resolve(ctx)
+	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	s := g.session
-	l.mu.Unlock()
 	if d <= s.ttl {
 		return s.renew(ctx)
 	}
-	to, err := l.grantLease(ctx, d, true)
+	to, err := g.holders.grantLease(ctx, d, true)
 	if err != nil {
 		return err
 	}
 	to.period = s.period // as before, so that a deleted key is noticed as soon
-	l.tasks.Start(to.keep)
+	g.holders.tasks.Start(keeper{g.holders.sessions, to}.keep)
 	return g.move(ctx, s, to)
 }
 
 // move attaches the key to another lease. The mod revision of the key changes.
 // Its create revision, which is the token, does not.
 func (g *grant) move(ctx context.Context, from, to *session) error {
-	l := g.locker
-	l.mu.Lock()
+	g.holders.mu.Lock()
 	if g.over != nil || from.over != nil || to.over != nil {
 		to.retireLocked()
-		l.mu.Unlock()
+		g.holders.mu.Unlock()
 		return errSession
 	}
 	// Until it is known which lease has the key, both must be alive.
 	g.also = to
 	to.grants[g] = struct{}{}
-	l.mu.Unlock()
+	g.holders.mu.Unlock()
 	mod, err := g.rewrite(ctx, to, g.mod)
 	switch {
 	case err == nil:
@@ -64,9 +60,9 @@ func (g *grant) move(ctx context.Context, from, to *session) error {
 // rewrite attaches the key to the lease of to. It fails if the key was changed
 // since the revision mod, except by an earlier copy of the same request.
 func (g *grant) rewrite(ctx context.Context, to *session, mod int64) (now int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, g.locker.limit())
+	ctx, cancel := context.WithTimeout(ctx, g.holders.limit())
 	defer cancel()
-	resp, err := g.locker.client.Txn(ctx).
+	resp, err := g.holders.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(g.key), "=", mod)).
 		Then(clientv3.OpPut(g.key, g.value, clientv3.WithLease(to.id))).
 		Else(clientv3.OpGet(g.key)).
@@ -83,9 +79,6 @@ func (g *grant) rewrite(ctx context.Context, to *session, mod int64) (now int64,
 	return 0, errGone
 }
 
-// errGone is the error of a rewrite whose key somebody has deleted or changed.
-var errGone = errors.New("key is gone")
-
 // rewritten returns what the result of a rewrite means for the caller. If the
 // key is gone, it ends the grant.
 func (g *grant) rewritten(err error) error {
@@ -96,15 +89,14 @@ func (g *grant) rewritten(err error) error {
 	case isNoLease(err):
 		return errSession
 	}
-	return g.locker.explainOf(g.name, err)
+	return g.holders.explainOf(g.name, err)
 }
 
 // resolved records which session has the key. The other one no longer has the
 // grant.
 func (g *grant) resolved(under, not *session, mod int64) {
-	l := g.locker
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	g.holders.mu.Lock()
+	defer g.holders.mu.Unlock()
 	g.mod = mod
 	if g.over != nil {
 		return // the call that ended it deletes the key, under either lease
@@ -114,38 +106,37 @@ func (g *grant) resolved(under, not *session, mod int64) {
 	not.retireLocked()
 }
 
-// resolve finds out which lease has the key after an unanswered move. If the
-// move was not executed, settle prevents it from being executed later. It
-// writes the key once more, so that a late copy does not find the mod revision
-// that it names.
-func (g *grant) resolve(ctx context.Context) error {
-	l := g.locker
-	l.mu.Lock()
+// resolve returns the session that has the key, also after an unanswered move.
+// If the move was not executed, resolve prevents it from being executed later.
+// It writes the key once more, so that a late copy does not find the mod
+// revision that it names.
+func (g *grant) resolve(ctx context.Context) (*session, error) {
+	g.holders.mu.Lock()
 	s, also := g.session, g.also
-	l.mu.Unlock()
+	g.holders.mu.Unlock()
 	if also == nil {
-		return nil
+		return s, nil
 	}
-	limited, cancel := context.WithTimeout(ctx, l.limit())
+	limited, cancel := context.WithTimeout(ctx, g.holders.limit())
 	defer cancel()
-	resp, err := l.client.Get(limited, g.key)
+	resp, err := g.holders.client.Get(limited, g.key)
 	switch {
 	case err != nil:
-		return l.explainOf(g.name, err)
+		return nil, g.holders.explainOf(g.name, err)
 	case len(resp.Kvs) == 0 || resp.Kvs[0].CreateRevision != g.rev:
-		return g.rewritten(errGone)
+		return nil, g.rewritten(errGone)
 	}
 	mod := resp.Kvs[0].ModRevision
 	if clientv3.LeaseID(resp.Kvs[0].Lease) == also.id {
 		g.resolved(also, s, mod)
-		return nil
+		return also, nil
 	}
 	if mod, err = g.rewrite(ctx, s, mod); err != nil {
 		if errors.Is(err, errGone) {
-			return errSession // the late copy was first; the next call finds it
+			return nil, errSession // the late copy was first; the next call finds it
 		}
-		return g.rewritten(err)
+		return nil, g.rewritten(err)
 	}
 	g.resolved(s, also, mod)
-	return nil
+	return s, nil
 }

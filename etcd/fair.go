@@ -12,8 +12,8 @@ import (
 
 // fair puts a key into the lock's folder. The oldest key, by create revision,
 // is the hold. Each of the others waits for the one before it.
-func (w *wait) fair(c *claim) (*level, error) {
-	if !w.block {
+func (c *claim) fair() (*level, error) {
+	if !c.wait.block {
 		return c.tryFair()
 	}
 	older, at, err := c.enqueue()
@@ -22,7 +22,7 @@ func (w *wait) fair(c *claim) (*level, error) {
 	}
 	c.entry.leave()
 	if older != "" {
-		w.note(relock.ErrLockAcquiredByOthers)
+		c.wait.note(relock.ErrLockAcquiredByOthers)
 		if err := c.queue(older, at); err != nil {
 			return nil, err
 		}
@@ -36,10 +36,8 @@ func (w *wait) fair(c *claim) (*level, error) {
 
 // tryFair takes the lock if nobody holds it and nobody waits for it.
 func (c *claim) tryFair() (*level, error) {
-	l := c.wait.locker
-	folder := l.folder(c.wait.name)
 	r := c.aloneRequest()
-	r.otherwise = []clientv3.Op{clientv3.OpGet(c.key), clientv3.OpGet(folder, clientv3.WithPrefix(), clientv3.WithLimit(1))}
+	r.otherwise = []clientv3.Op{clientv3.OpGet(c.key), c.readFirst()}
 	resp, err := c.ask(r)
 	switch {
 	case err != nil:
@@ -47,21 +45,17 @@ func (c *claim) tryFair() (*level, error) {
 	case c.rev != 0: // made by this copy of the request, or an earlier one
 		return c.begin()
 	}
-	switch first := found(resp, 1); {
-	case first != nil && holdOf(first.Value) == "":
-		return nil, errForeign
-	case first != nil && string(first.Key) == folder:
-		return nil, errIsUnfair
-	case found(resp, 0) != nil:
-		return nil, c.clear(found(resp, 0).CreateRevision)
+	why := c.refusal(found(resp, 1))
+	if own := found(resp, 0); own != nil && why == relock.ErrLockAcquiredByOthers { //nolint:errorlint // our own
+		why = c.clear(own.CreateRevision)
 	}
-	return nil, relock.ErrLockAcquiredByOthers
+	return nil, why
 }
 
 // enqueue makes the key. It returns the key before it, or "" if it is the
 // first. It also returns the revision at which that was true.
 func (c *claim) enqueue() (older string, at int64, err error) {
-	crowded := c.wait.locker.crowded.of(c.wait.name)
+	crowded := c.wait.locker.crowded.of(c.name)
 	if !crowded.Load() {
 		resp, err := c.ask(c.aloneRequest())
 		switch {
@@ -78,7 +72,7 @@ func (c *claim) enqueue() (older string, at int64, err error) {
 
 // join makes the key although there may be others.
 func (c *claim) join() (older string, at int64, err error) {
-	folder := c.wait.locker.folder(c.wait.name)
+	folder := c.wait.locker.folder(c.name)
 	r := c.joinRequest(folder)
 	resp, err := c.ask(r)
 	if err == nil && !resp.Succeeded {
@@ -111,7 +105,7 @@ func (c *claim) join() (older string, at int64, err error) {
 func (c *claim) joinRequest(folder string) request {
 	return request{
 		unless: []clientv3.Cmp{absent(c.key), absent(folder), absent(c.wait.locker.cancelKey(c.hold))},
-		then:   []clientv3.Op{clientv3.OpGet(folder, newest(1)...), c.put()},
+		then:   []clientv3.Op{clientv3.OpGet(folder, newest()...), c.put()},
 	}
 }
 
@@ -119,33 +113,21 @@ func (c *claim) joinRequest(folder string) request {
 // an older request has made it, and nobody knew that the copy was under way.
 // The call goes on with another slot.
 func (c *claim) clear(rev int64) error {
-	l := c.wait.locker
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c.slot.leaveLocked(false)
-	r := l.newRemovalLocked(c.wait.name, c.key, c.value, nil, c.session, c.session)
-	r.owned = clientv3.Compare(clientv3.CreateRevision(c.key), "=", rev)
-	l.clean(r)
+	all := c.wait.locker.sessions
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	c.slot.leave(false)
+	r := all.newRemovalLocked(c.place, c.session, c.session)
+	r.slot, r.owned = nil, c.byRevision(rev)
+	r.clean()
 	return errLateCopy
 }
 
-// errLateCopy is the error of a claim whose key already exists.
-var errLateCopy = passing{errors.New("a late request has made a key")}
-
-// find is the first read for a claim whose key exists, although no answer said
-// which key was before it.
-func (c *claim) find() (older string, at int64, err error) {
-	ctx, leave := both(c.wait.ctx, c.session.ctx)
-	defer leave()
-	older, at, err = c.poll(ctx, c.rev)
-	return older, at, c.afterQueueing(err)
-}
-
-// newest returns the options of a read of the n keys of a folder that were made
+// newest returns the options of a read of the key of a folder that was made
 // last.
-func newest(n int64) []clientv3.OpOption {
+func newest() []clientv3.OpOption {
 	return []clientv3.OpOption{
-		clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(n),
+		clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(1),
 	}
 }
 
@@ -162,11 +144,20 @@ func olderOf(keys []*mvccpb.KeyValue) (string, error) {
 	return string(keys[0].Key), nil
 }
 
+// find is the first read for a claim whose key exists, although no answer said
+// which key was before it.
+func (c *claim) find() (older string, at int64, err error) {
+	ctx, leave := both(c.wait.ctx, c.session.ctx)
+	defer leave()
+	older, at, err = c.poll(ctx, c.rev)
+	return older, at, c.afterQueueing(err)
+}
+
 // queue waits until no key is older than the claim's.
 func (c *claim) queue(older string, at int64) error {
 	ctx, leave := both(c.wait.ctx, c.session.ctx)
 	defer leave()
-	ws := c.wait.locker.newWatches()
+	ws := c.wait.locker.streams.newWatches()
 	defer ws.close()
 	for older != "" {
 		ws.add(older, 0)
@@ -209,13 +200,13 @@ func (c *claim) poll(ctx context.Context, least int64) (older string, at int64, 
 	for {
 		older, at, err = c.pollOnce(ctx, least)
 		if err == nil {
-			c.wait.noteAnswer()
+			c.wait.outage.answered()
 		}
 		if err == nil || ctx.Err() != nil || errors.Is(err, ErrPlaceLost) || !relock.IsRetryableErr(err) {
 			return older, at, err
 		}
 		c.wait.note(err)
-		c.wait.noteFailure(err)
+		c.wait.outage.failed(err)
 		if !sleep(ctx, c.wait.pauses.next()) {
 			return "", 0, errLeft
 		}
@@ -226,13 +217,13 @@ func (c *claim) pollOnce(ctx context.Context, least int64) (older string, at int
 	l := c.wait.locker
 	ctx, cancel := context.WithTimeout(ctx, l.limit())
 	defer cancel()
-	before := append(newest(1), clientv3.WithMaxCreateRev(c.rev-1), clientv3.WithSerializable())
+	before := append(newest(), clientv3.WithMaxCreateRev(c.rev-1), clientv3.WithSerializable())
 	resp, err := l.client.Txn(ctx).Then(
 		clientv3.OpGet(c.key, clientv3.WithKeysOnly(), clientv3.WithSerializable()),
-		clientv3.OpGet(l.folder(c.wait.name), before...),
+		clientv3.OpGet(l.folder(c.name), before...),
 	).Commit()
 	if err != nil {
-		return "", 0, l.explainOf(c.wait.name, err)
+		return "", 0, l.explainOf(c.name, err)
 	}
 	at = resp.Header.Revision
 	if at < least {
@@ -245,7 +236,3 @@ func (c *claim) pollOnce(ctx context.Context, least int64) (older string, at int
 	older, err = olderOf(resp.Responses[1].GetResponseRange().Kvs)
 	return older, at, err
 }
-
-// errBehind is the error for a member that does not know yet of the claim, or
-// of what a watch has reported.
-var errBehind = passing{errors.New("this member lags behind")}

@@ -26,19 +26,19 @@ type keepAlive struct {
 // life the stream. A renewal that is not answered also ends the stream. If the
 // token of the stream is no longer valid, renew retries on a new one. That is
 // not an error.
-func (b *keepAlive) renew(ctx, life context.Context, client *clientv3.Client, id clientv3.LeaseID) (time.Duration, error) {
-	conn := client.ActiveConnection()
+func (k *keepAlive) renew(ctx, life context.Context, c *clientv3.Client, id clientv3.LeaseID) (time.Duration, error) {
+	conn := c.ActiveConnection()
 	if conn == nil { // the server is in this process
-		resp, err := client.KeepAliveOnce(ctx, id)
+		resp, err := c.KeepAliveOnce(ctx, id)
 		if err != nil {
 			return 0, err
 		}
 		return time.Duration(resp.TTL) * time.Second, nil
 	}
-	old := b.stream != nil
-	resp, err := b.once(ctx, life, conn, id)
+	old := k.stream != nil
+	ttl, err := k.once(ctx, life, conn, id)
 	if old && isStaleToken(err) {
-		resp, err = b.once(ctx, life, conn, id)
+		ttl, err = k.once(ctx, life, conn, id)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -47,44 +47,45 @@ func (b *keepAlive) renew(ctx, life context.Context, client *clientv3.Client, id
 		return 0, ctx.Err()
 	case err != nil:
 		return 0, rpctypes.Error(err)
-	case resp.TTL <= 0:
+	case ttl <= 0:
 		return 0, rpctypes.ErrLeaseNotFound
 	}
-	return time.Duration(resp.TTL) * time.Second, nil
+	return time.Duration(ttl) * time.Second, nil
 }
 
-func (b *keepAlive) once(ctx, life context.Context, conn *grpc.ClientConn, id clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
-	if b.stream == nil {
-		life, b.cancel = context.WithCancel(life)
+func (k *keepAlive) once(ctx, life context.Context, conn *grpc.ClientConn, id clientv3.LeaseID) (ttl int64, err error) {
+	if k.stream == nil {
+		life, k.cancel = context.WithCancel(life)
 	}
-	stop := context.AfterFunc(ctx, b.cancel)
-	resp, err := b.ask(life, etcdserverpb.NewLeaseClient(conn), id)
+	stop := context.AfterFunc(ctx, k.cancel)
+	ttl, err = k.ask(life, etcdserverpb.NewLeaseClient(conn), id)
 	if !stop() || err != nil {
-		b.close()
+		k.close()
 	}
-	return resp, err
+	return ttl, err
 }
 
-func (b *keepAlive) ask(ctx context.Context, client etcdserverpb.LeaseClient, id clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
-	if b.stream == nil {
-		stream, err := client.LeaseKeepAlive(ctx)
+func (k *keepAlive) ask(ctx context.Context, c etcdserverpb.LeaseClient, id clientv3.LeaseID) (ttl int64, err error) {
+	if k.stream == nil {
+		stream, err := c.LeaseKeepAlive(ctx)
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
-		b.stream = stream
+		k.stream = stream
 	}
-	err := b.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(id)})
+	err = k.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(id)})
 	if err != nil && !errors.Is(err, io.EOF) { // io.EOF: Recv returns why the stream ended
-		return nil, err
+		return 0, err
 	}
-	return b.stream.Recv()
+	resp, err := k.stream.Recv()
+	return resp.GetTTL(), err
 }
 
 // close ends the stream. The next renewal opens another one, perhaps to another
 // server.
-func (b *keepAlive) close() {
-	if b.cancel != nil {
-		b.cancel()
+func (k *keepAlive) close() {
+	if k.cancel != nil {
+		k.cancel()
 	}
-	b.stream, b.cancel = nil, nil
+	k.stream, k.cancel = nil, nil
 }

@@ -6,30 +6,54 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock/utils"
 )
 
-// The keys of a Locker. A name is escaped, so that no slash is left in it. So
-// no two names share a key or a folder.
+// keys names the keys and holds of a Locker. Names of locks are escaped, so
+// that no slash is left in them. So no two names share a key or a folder.
 //
 //	<prefix>lock/<name>/         the hold of an unfair lock
 //	<prefix>lock/<name>/<slot>   a hold of a fair lock, or a waiter
 //	<prefix>cancel/<hold>        a claim abandoned with an unanswered request
+type keys struct {
+	prefix  string
+	id      string        // prefix of the names of its holds
+	process string        // where it runs, in the form used in values
+	count   atomic.Uint64 // of claims so far; each is named by it
+}
+
+// place is one claim in etcd, and the hold that it becomes.
+type place struct {
+	name  string // of the lock, as given by the caller
+	key   string // in etcd
+	slot  *slot  // names the key; nil if unfair
+	hold  string // unique
+	value string // names the hold; no other has it
+}
+
+// byValue returns the comparison that is true if the key is this hold's.
+func (p *place) byValue() clientv3.Cmp { return clientv3.Compare(clientv3.Value(p.key), "=", p.value) }
+
+// byRevision returns the comparison that is true if the key was created at rev.
+func (p *place) byRevision(rev int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(p.key), "=", rev)
+}
 
 // folder returns the prefix of all keys of a lock. As a key, it is the hold of
 // an unfair lock. So one comparison, or one read, covers both kinds.
-func (l *Locker) folder(name string) string {
-	return l.config.prefix + "lock/" + url.PathEscape(name) + "/"
-}
+func (k *keys) folder(name string) string { return k.prefix + "lock/" + url.PathEscape(name) + "/" }
 
-func (l *Locker) cancelKey(hold string) string { return l.config.prefix + "cancel/" + hold }
+func (k *keys) cancelKey(hold string) string { return k.prefix + "cancel/" + hold }
 
 // slotKey returns the key of a fair claim. No two Lockers share one. No two
 // claims of a Locker have the same one at the same time.
-func (l *Locker) slotKey(s *slot) string {
-	return l.folder(s.name) + l.id + "-" + strconv.FormatUint(s.series, 10) + "-" + strconv.Itoa(s.number)
+func (k *keys) slotKey(s *slot) string {
+	return k.folder(s.name) + k.id + "-" + strconv.FormatUint(s.series, 10) + "-" + strconv.Itoa(s.number)
 }
 
 // newID returns the name of a Locker, made of 96 random bits. etcd writes it
@@ -41,11 +65,8 @@ func newID() string {
 	return base64.RawURLEncoding.EncodeToString(id[:])
 }
 
-// nextHoldLocked returns a name for a hold that was never used before.
-func (l *Locker) nextHoldLocked() string {
-	l.count++
-	return l.id + "-" + strconv.FormatUint(l.count, 10)
-}
+// nextHold returns a name for a hold that was never used before.
+func (k *keys) nextHold() string { return k.id + "-" + strconv.FormatUint(k.count.Add(1), 10) }
 
 // process returns where this process runs, in the form used in values.
 func process() string {
@@ -56,8 +77,8 @@ func process() string {
 // value returns the value of a key, which people can read. It has the hold,
 // where its process runs, and since when the claim exists. That is in
 // milliseconds of Unix time, as in the values in Redis.
-func (l *Locker) value(hold string) string {
-	return "relock/1|" + hold + "|" + l.process + "|" + strconv.FormatInt(time.Now().UnixMilli(), 10)
+func (k *keys) value(hold string) string {
+	return "relock/1|" + hold + "|" + k.process + "|" + strconv.FormatInt(time.Now().UnixMilli(), 10)
 }
 
 // holdOf returns the hold that a value names, or "" if it names none.

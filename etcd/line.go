@@ -1,13 +1,20 @@
 package etcdlock
 
-import "github.com/relock-go/relock"
+import "sync"
+
+// lines has the lines of one Locker, by the name of the lock.
+type lines struct {
+	streams *streams
+	mu      sync.Mutex // is taken last
+	byName  map[string]*line
+}
 
 // line has the calls of one Locker that wait for one lock, in memory. A call
 // waits there until it is its turn to ask the server.
 type line struct {
 	turn    turn
 	watches *watches // of the call that has the turn, for an unfair lock
-	users   int      // guarded by Locker.mu
+	users   int      // guarded by lines.mu
 }
 
 // entry is the turn of one call. An unfair call keeps it until it has the lock,
@@ -17,62 +24,44 @@ type line struct {
 // nothing but serve a storm of short calls, and none of them would get the
 // lock.
 type entry struct {
-	locker *Locker
-	name   string
-	line   *line
-	left   bool // guarded by Locker.mu
+	lines *lines
+	name  string
+	line  *line
+	turn  bool // it has had the turn
+	left  bool // guarded by lines.mu
 }
 
-// enter waits for the turn. Calls get it in their order.
-func (w *wait) enter() (*entry, error) {
-	e := &entry{locker: w.locker, name: w.name, line: w.locker.lineOf(w.name)}
-	if w.take(e.line.turn) {
-		return e, nil
-	}
-	w.note(relock.ErrLockAcquiredByOthers)
-	w.locker.mu.Lock()
-	defer w.locker.mu.Unlock()
-	e.leaveLineLocked()
-	return nil, errLeft
-}
-
-func (l *Locker) lineOf(name string) *line {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	one := l.lines[name]
+// join makes a call the last one of a line. It does not have the turn yet.
+func (all *lines) join(name string) *entry {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	one := all.byName[name]
 	if one == nil {
-		one = &line{turn: newTurn(), watches: l.newWatches()}
-		l.lines[name] = one
+		one = &line{turn: newTurn(), watches: all.streams.newWatches()}
+		all.byName[name] = one
 	}
 	one.users++
-	return one
+	return &entry{lines: all, name: name, line: one}
 }
 
-// leave gives the turn to the next call.
+// leave gives the turn to the next call. Only the first call has an effect. e
+// is nil for a call that does not wait.
 func (e *entry) leave() {
 	if e == nil {
 		return
 	}
-	e.locker.mu.Lock()
-	defer e.locker.mu.Unlock()
-	e.leaveLocked()
-}
-
-// leaveLocked is leave with Locker.mu held. Only the first call has an effect.
-// e is nil for a call that does not wait.
-func (e *entry) leaveLocked() {
-	if e == nil || e.left {
+	e.lines.mu.Lock()
+	defer e.lines.mu.Unlock()
+	if e.left {
 		return
 	}
 	e.left = true
-	e.line.turn.give()
-	e.leaveLineLocked()
-}
-
-func (e *entry) leaveLineLocked() {
+	if e.turn {
+		e.line.turn.give()
+	}
 	e.line.users--
 	if e.line.users == 0 {
-		delete(e.locker.lines, e.name)
+		delete(e.lines.byName, e.name)
 		e.line.watches.close()
 	}
 }

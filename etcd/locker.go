@@ -1,72 +1,38 @@
 package etcdlock
 
 import (
-	"context"
-	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/outage"
 	"github.com/relock-go/relock/internal/suspend"
-	"github.com/relock-go/relock/internal/tasks"
 )
 
 // Locker provides locks in etcd by name. Its holds share leases, up to 128 keys
 // each. The first lease is granted with the first lock. The Locker renews them
 // until [Locker.Close]. It can be used from any goroutine.
 type Locker struct {
-	client  *server
-	config  config
-	id      string // prefix of the names of its holds
-	process string // where it runs, in the form used in values
-	logger  *slog.Logger
-	life    context.Context // cancelled when the Locker is closed
-	end     context.CancelCauseFunc
-	tasks   tasks.Group
-	old     sync.Once // logs that a server is too old
-	closing sync.Once
-	crowded *crowded // which locks others want
-	outages *outage.Log
-	waiting atomic.Int64 // blocking calls under way
-
-	// mu guards the fields below, and the guarded fields of the Locker's
-	// sessions, grants and levels. It is never held while a request is sent.
-	mu           sync.Mutex
-	suspension   *suspend.Watch
-	suspendTimer *time.Timer           // checks for a suspend; nil while there are no leases
-	count        uint64                // of claims so far; each is named by it
-	session      *session              // of the last claim; nil before the first
-	leases       map[*session]struct{} // those that were not revoked yet
-	opening      *opening              // of the next session; nil if none is under way
-	owners       map[ownerKey]*owner
-	held         map[string]*grant // the newest of each lock, until it ends
-	lines        map[string]*line
-	slots        map[string]*numbers // of fair claims, by the name of the lock
-	series       uint64              // of the keys of fair claims
-	forgets      int                 // how many old keys one request deletes
-
-	stream  *stream // nil if there is none
-	streams int     // number opened so far
-
+	*server
+	logger   *slog.Logger
+	crowded  *crowded // which locks others want
+	slots    *slots
+	streams  *streams
+	lines    *lines
+	outages  *outages
+	sessions *sessions
+	holders  *holders
+	opener   opener
+	closing  sync.Once
 	unfollow func() bool // stops following the client
 }
 
-// server has the client behind a second pointer. If a copy of a Locker is
-// printed, fmt follows the first pointer, and the client has a password.
-type server struct{ *clientv3.Client }
-
 var _ relock.Locker = (*Locker)(nil)
 
-// NewLocker returns a Locker on the client, which stays the caller's: Close
-// leaves it open. It sends nothing. All mistakes are in one error that matches
+// NewLocker returns a Locker that uses client. Close leaves the client open.
+// NewLocker sends nothing. All invalid arguments are in one error that matches
 // [relock.ErrInvalid].
 func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	c := newConfig(opts)
@@ -76,72 +42,19 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	if err := c.err(); err != nil {
 		return nil, wrap("new locker", "", err)
 	}
+	to := newServer(client, c)
 	l := &Locker{
-		client: &server{client}, config: c, id: newID(), process: process(), logger: c.logger, crowded: newCrowded(), forgets: forgetAtOnce,
-		leases: map[*session]struct{}{}, owners: map[ownerKey]*owner{}, held: map[string]*grant{},
-		lines: map[string]*line{}, slots: map[string]*numbers{},
+		server: to, logger: c.logger, crowded: newCrowded(), slots: &slots{locks: map[string]*numbers{}},
+		streams: &streams{server: to}, outages: &outages{server: to},
 	}
-	l.outages = outage.New(l.logger, func(f func()) { l.tasks.Start(f) })
-	l.suspension = suspend.NewWatch(suspend.WithSleep, suspend.Split)
-	l.life, l.end = context.WithCancelCause(context.Background())
+	l.sessions = &sessions{server: to, leases: map[*session]struct{}{}, forgets: forgetAtOnce}
+	l.sessions.suspension = suspend.NewWatch(suspend.WithSleep, suspend.Split)
+	l.outages.log = outage.New(c.logger, func(f func()) { to.tasks.Start(f) })
+	l.lines = &lines{streams: l.streams, byName: map[string]*line{}}
+	l.opener.sessions = l.sessions
+	l.holders = &holders{sessions: l.sessions, owners: map[ownerKey]*owner{}, held: map[string]*grant{}}
 	l.followClient()
 	return l, nil
-}
-
-// Lock waits until it gets the lock or ctx ends. It goes on waiting while
-// servers cannot be reached. A fair wait whose place in the queue is gone ends
-// with [ErrPlaceLost].
-//
-// With a ctx that carries a live hold of this Locker and name (see
-// [relock.HoldFromContext]), or that names an owner which has one
-// ([relock.ContextWithOwner]), it goes one level deeper, without a word to the
-// server.
-func (l *Locker) Lock(ctx context.Context, key string) (relock.Hold, error) {
-	return l.hold(ctx, key, true)
-}
-
-// TryLock makes one attempt; the error matches [relock.ErrLockAcquiredByOthers]
-// when somebody else has the lock or, when it is fair, waits for it. It goes
-// one level deeper as Lock does.
-func (l *Locker) TryLock(ctx context.Context, key string) (relock.Hold, error) {
-	return l.hold(ctx, key, false)
-}
-
-func (l *Locker) hold(ctx context.Context, key string, block bool) (relock.Hold, error) {
-	h, err := l.observed(ctx, key, block)
-	if err != nil {
-		return nil, err
-	}
-	return h, nil
-}
-
-// Close ends waits and holds with [relock.ErrClosed], and revokes the leases,
-// and with them all locks. It waits for the server at most a second; when that
-// does not answer, the error matches [relock.ErrUnconfirmed], and the locks are
-// free when the leases have ended. A second Close does nothing, but waits for
-// the first. A client that is closed closes its Lockers, but releases nothing:
-// close them first. A hook of an observer, or a log handler, must not call it:
-// Close waits for those too.
-func (l *Locker) Close() error {
-	if l == nil || l.client == nil {
-		return wrap("close", "", errNotMade)
-	}
-	var err error
-	l.closing.Do(func() { err = l.close() })
-	return wrap("close", "", err)
-}
-
-func (l *Locker) close() error {
-	l.unfollow()
-	l.mu.Lock()
-	leases := slices.Collect(maps.Keys(l.leases))
-	l.closeLocked(relock.ErrClosed)
-	if l.suspendTimer != nil {
-		l.suspendTimer.Stop()
-	}
-	l.mu.Unlock()
-	l.tasks.Wait()
-	return l.revokeAll(leases)
 }
 
 // Logger returns the logger of [WithLogger]. A [relock.Leader] logs there why
@@ -150,66 +63,3 @@ func (l *Locker) Logger() *slog.Logger { return l.logger }
 
 // String names it.
 func (l *Locker) String() string { return "locker of etcd" }
-
-// ready returns why a call cannot begin, or nil.
-func (l *Locker) ready(ctx context.Context, key string) error {
-	switch {
-	case l == nil || l.client == nil:
-		return errNotMade
-	case ctx == nil:
-		return errNilContext
-	case key == "":
-		return fmt.Errorf("%w: key: is empty", relock.ErrInvalid)
-	case len(key) > maxKey:
-		return fmt.Errorf("%w: key: %d bytes are above %d", relock.ErrInvalid, len(key), maxKey)
-	case ctx.Err() != nil:
-		return errs.EndOf(ctx, nil)
-	case l.life.Err() != nil:
-		return l.closed()
-	}
-	return nil
-}
-
-// limit returns how long one request may take. The next one may go to another
-// member.
-func (l *Locker) limit() time.Duration { return min(maxLimit, l.config.ttl/3) }
-
-// detached returns a context with the values of ctx. It is cancelled when the
-// Locker is closed, or after limit.
-func (l *Locker) detached(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	ends, cancel := context.WithTimeout(l.life, limit)
-	return detached{ends, ctx}, cancel
-}
-
-// detached is cancelled as its Context is, and has the values of another one.
-type detached struct {
-	context.Context
-	values context.Context
-}
-
-// Deadline reports that there is none. gRPC would send a deadline to the
-// server, in a header that differs each time, and the server would set a timer.
-// The request ends in time on this side, and on the server with it.
-func (detached) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
-
-// Value asks the Context first. So contexts that are derived from this one find
-// what cancels them.
-func (d detached) Value(key any) any {
-	if value := d.Context.Value(key); value != nil {
-		return value
-	}
-	return d.values.Value(key)
-}
-
-// both returns a context that is cancelled with ctx, and also with other.
-func both(ctx, other context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
-	return ctx, func() { stop(); cancel(nil) }
-}
-
-const (
-	maxKey   = 1024
-	maxOwner = 256
-	maxLimit = 3 * time.Second
-)

@@ -1,12 +1,14 @@
 package etcdlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/holds"
 )
 
 // An Option configures a [Locker]. A nil one is [relock.ErrInvalid].
@@ -16,6 +18,9 @@ const (
 	defaultTTL    = 10 * time.Second
 	defaultPrefix = "relock/"
 	maxPrefix     = 1024
+	maxKey        = 1024
+	maxOwner      = 256
+	minExtend     = 10 * time.Millisecond
 	maxTTL        = 9_000_000_000 * time.Second // the longest that etcd accepts
 )
 
@@ -64,20 +69,19 @@ func (c *config) err() error {
 	return fmt.Errorf("%w: %w", relock.ErrInvalid, errors.Join(c.mistakes...))
 }
 
-// WithFair makes locks go to the first caller, over all processes, and
-// TryLock give up while somebody waits. Lockers that use the same prefix agree
-// on it: a name that is in use the other way is [relock.ErrKeyConflict]. The
-// default is unfair: the first call after an unlock.
+// WithFair grants a lock in the order in which calls arrive at etcd, over all
+// processes. TryLock fails while another call waits. Lockers with the same
+// prefix must agree: a name that is in use as an unfair lock is
+// [relock.ErrKeyConflict]. By default, the first call after an unlock gets the
+// lock.
 //
-// Order is that of arrival at etcd. Calls of one Locker for one name go there
-// one after another, in their order: while one is on its way, calls of other
-// Lockers may overtake those behind it.
+// Calls of one Locker for one name arrive one after another, in their order.
+// While one is under way, calls of other Lockers may overtake those behind it.
 func WithFair() Option { return func(c *config) { c.fair = true } }
 
-// WithTTL sets for how long a lock stays taken after its process was last heard
-// of: whole seconds, as etcd counts in them. etcd grants no less than one and a
-// half times its election timeout, which is 2s by default. What was granted
-// counts. The default is 10s.
+// WithTTL sets how long a lock stays taken after its last renewal, in whole
+// seconds. etcd grants at least one and a half times its election timeout, so
+// 2s by default. The TTL that was granted counts. The default is 10s.
 func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } }
 
 // WithPrefix sets what all keys of the Locker begin with: 1,024 bytes at most,
@@ -101,5 +105,20 @@ func WithObserver(o relock.Observer) Option {
 			all = c.observer.And(o)
 		}
 		c.observer = &all
+	}
+}
+
+// kind is the kind of the locks in the reports to observers.
+const kind = "etcd"
+
+// holdDone returns the function that reports the end of a hold to the observer.
+// It returns nil if there is no hook for it.
+func (c *config) holdDone() func(context.Context, holds.End) {
+	if c.observer == nil || c.observer.HoldDone == nil {
+		return nil
+	}
+	return func(ctx context.Context, e holds.End) {
+		done := relock.HoldDone{Key: e.Key, Kind: e.Kind, Start: e.Start, End: e.End, Err: wrap(e.Op, e.Key, e.Err)}
+		c.observer.HoldDone(ctx, done)
 	}
 }

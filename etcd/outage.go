@@ -1,46 +1,55 @@
 package etcdlock
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/outage"
 )
 
+// outages logs that blocking calls of one Locker reach no server.
+type outages struct {
+	*server
+	log     *outage.Log
+	waiting atomic.Int64 // blocking calls under way
+}
+
+// outageCall is one call in the log of outages. It does nothing for a call that
+// does not block.
+type outageCall struct {
+	outages *outages // nil if the call does not block
+	call    outage.Call
+}
+
 // begin counts a call that blocks, until its end.
-func (w *wait) begin() {
-	if w.block {
-		w.locker.waiting.Add(1)
-		w.outage = w.locker.outages.Begin()
+func (all *outages) begin() outageCall {
+	all.waiting.Add(1)
+	return outageCall{all, all.log.Begin()}
+}
+
+// end undoes begin.
+func (o *outageCall) end() {
+	if o.outages != nil {
+		o.outages.log.End(&o.call, o.outages.waiting.Add(-1))
 	}
 }
 
-// end undoes begin and setHint.
-func (w *wait) end() {
-	if w.hint != nil {
-		w.hint.Stop()
-	}
-	if w.block {
-		w.locker.waiting.Add(-1)
-		w.locker.outages.End(&w.outage, w.locker.waiting.Load())
+// pass ends the call's part in an outage while another call asks in its place.
+func (o *outageCall) pass() {
+	if o.outages != nil {
+		o.outages.log.End(&o.call, o.outages.waiting.Load()-1)
 	}
 }
 
-// endOutage ends the call's part in an outage while another call asks in its
-// place.
-func (w *wait) endOutage() {
-	if w.block {
-		w.locker.outages.End(&w.outage, w.locker.waiting.Load()-1)
-	}
-}
-
-// awaitAnswer reports whether a request has ended, which closes done, before
-// the caller leaves. Package clientv3 repeats a request until its limit. So a
-// call that blocks asks after a second why no server can be reached.
-func (w *wait) awaitAnswer(done <-chan struct{}) bool {
+// await reports whether a request has ended, which closes done, before ctx is
+// cancelled. Package clientv3 repeats a request until its limit. So a call that
+// blocks asks after a second why no server can be reached.
+func (o *outageCall) await(ctx context.Context, done <-chan struct{}) bool {
 	var late <-chan time.Time
-	if w.block {
+	if o.outages != nil {
 		timer := time.NewTimer(outage.Patience)
 		defer timer.Stop()
 		late = timer.C
@@ -49,31 +58,30 @@ func (w *wait) awaitAnswer(done <-chan struct{}) bool {
 		select {
 		case <-done:
 			return true
-		case <-w.ctx.Done():
+		case <-ctx.Done():
 			return false
 		case <-late:
-			if why := w.locker.unreachable(); why != nil {
-				w.noteFailure(why)
+			if why := o.outages.unreachable(); why != nil {
+				o.failed(why)
 			}
 		}
 	}
 }
 
-// noteFailure notes that an attempt of a call that blocks has found no server
-// that it can use. The address is unknown: package clientv3 chooses the member.
-func (w *wait) noteFailure(why error) {
+// failed notes that an attempt of a call that blocks has found no server that
+// it can use. The address is unknown: package clientv3 chooses the member.
+func (o *outageCall) failed(why error) {
 	switch {
+	case o.outages == nil:
 	case errors.Is(why, relock.ErrLockAcquiredByOthers), errors.Is(why, errLateCopy), errors.Is(why, errSession):
 	default:
-		w.locker.outages.Failed(&w.outage, "", w.locker.waiting.Load(), why)
+		o.outages.log.Failed(&o.call, "", o.outages.waiting.Load(), why)
 	}
 }
 
-// noteAnswer notes that an attempt has found a server that it can use.
-func (w *wait) noteAnswer() {
-	if w.block {
-		w.locker.outages.Answered(&w.outage, noAddress)
+// answered notes that an attempt has found a server that it can use.
+func (o *outageCall) answered() {
+	if o.outages != nil {
+		o.outages.log.Answered(&o.call, func() string { return "" })
 	}
 }
-
-func noAddress() string { return "" }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/carried"
-	"github.com/relock-go/relock/internal/errs"
 )
 
 // owner is one owner of one lock (see [relock.ContextWithOwner]), with its
@@ -15,22 +14,29 @@ type owner struct {
 	key  ownerKey
 	turn turn // held by the call that may acquire
 
-	// Guarded by Locker.mu.
+	// Guarded by sessions.mu.
 	users int    // calls under way, and one for the grant
 	grant *grant // until its last level is unlocked
 }
 
 type ownerKey struct{ lock, id string }
 
+// holders has which locks one Locker holds, and who their owners are.
+type holders struct {
+	*sessions
+	owners map[ownerKey]*owner // guarded by mu, as held
+	held   map[string]*grant   // the newest of each lock, until it ends
+}
+
 // reenter adds a level to the hold that ctx carries, and reports whether ctx
 // carries a hold of the lock that is not unlocked.
-func (l *Locker) reenter(ctx context.Context, name string) (h *level, ok bool, err error) {
+func (all *holders) reenter(ctx context.Context, name string) (h *level, ok bool, err error) {
 	carries := carried.By(ctx) // without mu: it calls the caller's context, which may take locks
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	for c := carries; c != nil; c = c.Next {
 		h, ok := c.Hold.(*level)
-		if ok && h.grant.locker == l && h.grant.name == name && !h.unlocked {
+		if ok && h.grant.holders == all && h.grant.name == name && !h.unlocked {
 			h, err := h.grant.deeperLocked(ctx)
 			return h, true, err
 		}
@@ -38,17 +44,9 @@ func (l *Locker) reenter(ctx context.Context, name string) (h *level, ok bool, e
 	return nil, false, nil
 }
 
-// deeperLocked adds a level, unless the grant was lost.
-func (g *grant) deeperLocked(ctx context.Context) (*level, error) {
-	if err := g.checkLocked(); err != nil {
-		return nil, errs.OfLevel(err)
-	}
-	return g.pushLocked(ctx), nil
-}
-
 // ownerOf returns the owner that ctx names, or nil. Each owner that it returns
 // needs one exit.
-func (l *Locker) ownerOf(ctx context.Context, name string) (*owner, error) {
+func (all *holders) ownerOf(ctx context.Context, name string) (*owner, error) {
 	id, ok := carried.Owner(ctx)
 	switch {
 	case !ok:
@@ -57,67 +55,38 @@ func (l *Locker) ownerOf(ctx context.Context, name string) (*owner, error) {
 		return nil, fmt.Errorf("%w: ContextWithOwner: id of %d bytes is not 1 to %d", relock.ErrInvalid, len(id), maxOwner)
 	}
 	key := ownerKey{name, id}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	o := l.owners[key]
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	o := all.owners[key]
 	if o == nil {
 		o = &owner{key: key, turn: newTurn()}
-		l.owners[key] = o
+		all.owners[key] = o
 	}
 	o.users++
 	return o, nil
 }
 
-func (l *Locker) exit(o *owner) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.exitLocked(o)
+func (all *holders) exit(o *owner) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.exitLocked(o)
 }
 
-func (l *Locker) exitLocked(o *owner) {
+func (all *holders) exitLocked(o *owner) {
 	o.users--
 	if o.users == 0 {
-		delete(l.owners, o.key)
+		delete(all.owners, o.key)
 	}
 }
 
 // deeper adds a level to the owner's grant, and reports whether the owner has
 // one.
-func (l *Locker) deeper(ctx context.Context, o *owner) (h *level, ok bool, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (all *holders) deeper(ctx context.Context, o *owner) (h *level, ok bool, err error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	if o.grant == nil {
 		return nil, false, nil
 	}
 	h, err = o.grant.deeperLocked(ctx)
 	return h, true, err
 }
-
-// turn belongs to one call at a time. Waiting calls get it in their order.
-type turn chan struct{}
-
-func newTurn() turn { return make(turn, 1) }
-
-// take waits for the turn until one of the contexts is cancelled. It reports
-// whether it got the turn.
-func (t turn) take(ctx, life context.Context) bool {
-	select {
-	case t <- struct{}{}:
-		return true
-	case <-ctx.Done():
-	case <-life.Done():
-	}
-	return false
-}
-
-// try takes the turn if it is free. It reports whether it did.
-func (t turn) try() bool {
-	select {
-	case t <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-func (t turn) give() { <-t }

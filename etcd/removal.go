@@ -17,58 +17,43 @@ import (
 // because its comparison names this hold. No other hold ever has its name or
 // its revision.
 type removal struct {
-	locker *Locker
-	name   string
-	key    string
-	value  string // of the hold; no other has it
-	slot   *slot  // names the key; nil if unfair
-	entry  *entry // of an abandoned claim; nil for a hold
-	owned  clientv3.Cmp
+	place
+	all   *sessions
+	entry *entry // of an abandoned claim; nil for a hold
+	owned clientv3.Cmp
 	// The key may be under the lease of any of these. Once all of them have
 	// ended, it goes with their leases.
-	sessions []*session
-	origin   *session // of the requests that make the key
-	cancel   string   // key that prevents late requests; "" if all were answered
-
-	found      bool // a copy sent by deleteAlone has found the key
-	deleted    bool // the key is gone, but late requests are not prevented yet
-	unanswered bool // a copy may have been executed, but no answer said so
+	sessions   []*session
+	origin     *session // of the requests that make the key
+	cancel     string   // key that prevents late requests; "" if all were answered
+	found      bool     // a copy sent by deleteAlone has found the key
+	deleted    bool     // the key is gone, but late requests are not prevented yet
+	unanswered bool     // a copy may have been executed, but no answer said so
 }
 
 // newRemovalLocked returns a removal, which keeps the sessions until it is
 // finished.
-func (l *Locker) newRemovalLocked(name, key, value string, s *slot, origin *session, sessions ...*session) *removal {
+func (all *sessions) newRemovalLocked(p place, origin *session, sessions ...*session) *removal {
 	for _, under := range sessions {
 		under.users++
 	}
-	return &removal{locker: l, name: name, key: key, value: value, slot: s, origin: origin, sessions: sessions}
-}
-
-// removalLocked returns the removal of the grant's key, by its create revision.
-func (g *grant) removalLocked() *removal {
-	l := g.locker
-	r := l.newRemovalLocked(g.name, g.key, g.value, g.slot, g.origin, g.sessionsLocked()...)
-	r.owned = clientv3.Compare(clientv3.CreateRevision(g.key), "=", g.rev)
-	if g.indeterminate {
-		r.cancel = l.cancelKey(g.hold)
-	}
-	return r
+	return &removal{place: p, all: all, origin: origin, sessions: sessions}
 }
 
 // send sends one copy of the removal, with the values of ctx. It reports
 // whether the key was there.
 func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, err error) {
-	l, began := r.locker, time.Now()
-	limited, cancel := l.detached(ctx, limit)
+	all, began := r.all, time.Now()
+	limited, cancel := all.detached(ctx, limit)
 	defer cancel()
 	then, otherwise := []clientv3.Op{clientv3.OpDelete(r.key)}, []clientv3.Op(nil)
 	if r.cancel != "" {
 		put := clientv3.OpPut(r.cancel, "", clientv3.WithLease(r.origin.id))
 		// If the key is gone, a late request may have made it again.
-		again := clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.Value(r.key), "=", r.value)}, []clientv3.Op{clientv3.OpDelete(r.key)}, nil)
+		again := clientv3.OpTxn([]clientv3.Cmp{r.byValue()}, []clientv3.Op{clientv3.OpDelete(r.key)}, nil)
 		then, otherwise = append(then, put), append(otherwise, again, put)
 	}
-	resp, err := l.client.Txn(limited).If(r.owned).Then(then...).Else(otherwise...).Commit()
+	resp, err := all.client.Txn(limited).If(r.owned).Then(then...).Else(otherwise...).Commit()
 	switch {
 	case err == nil:
 		if r.cancel != "" {
@@ -84,55 +69,55 @@ func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, er
 	if isNoSpace(err) && r.cancel != "" {
 		r.deleteAlone(limited)
 	}
-	return false, l.explainOf(r.name, err)
+	return false, all.explainOf(r.name, err)
 }
 
 // deleteAlone frees the lock while etcd has no space for the cancel key. That
 // key is put later. Until then etcd has no space for late requests either.
 func (r *removal) deleteAlone(ctx context.Context) {
-	resp, err := r.locker.client.Txn(ctx).If(r.owned).Then(clientv3.OpDelete(r.key)).Commit()
+	resp, err := r.all.client.Txn(ctx).If(r.owned).Then(clientv3.OpDelete(r.key)).Commit()
 	if err == nil {
 		r.deleted, r.found = true, r.found || resp.Succeeded
 		// By value, which also finds a key that a late request has made again.
-		r.owned = clientv3.Compare(clientv3.Value(r.key), "=", r.value)
+		r.owned = r.byValue()
 	}
 }
 
 // isMoot reports whether the key goes with its leases.
 func (r *removal) isMoot() bool {
-	return r.locker.life.Err() != nil || !slices.ContainsFunc(r.sessions, func(s *session) bool { return s.check() == nil })
+	return r.all.life.Err() != nil || !slices.ContainsFunc(r.sessions, func(s *session) bool { return s.check() == nil })
 }
 
 // isDone reports whether nothing is left to send. Then the key goes with its
 // leases. No late request makes it again, because the lease of those requests
 // has also ended.
 func (r *removal) isDone() bool {
-	return r.isMoot() && (r.cancel == "" || r.locker.life.Err() != nil || r.origin.check() != nil)
+	return r.isMoot() && (r.cancel == "" || r.all.life.Err() != nil || r.origin.check() != nil)
 }
 
 // finish ends what existed only for the key. If removed is true, a request was
 // answered. Then the key is gone, and late copies of other requests cannot make
 // it again.
 func (r *removal) finish(removed bool) {
-	r.locker.mu.Lock()
-	defer r.locker.mu.Unlock()
-	r.slot.leaveLocked(removed)
-	r.entry.leaveLocked()
+	r.all.mu.Lock()
+	defer r.all.mu.Unlock()
+	r.slot.leave(removed)
+	r.entry.leave()
 	for _, s := range r.sessions {
 		s.leaveLocked()
 	}
 }
 
 // clean sends the removal in the background until it is answered.
-func (l *Locker) clean(r *removal) {
-	l.tasks.Start(func() {
+func (r *removal) clean() {
+	r.all.tasks.Start(func() {
 		var p pauses
 		for !r.isDone() {
-			if _, err := r.send(l.life, l.limit()); err == nil {
+			if _, err := r.send(r.all.life, r.all.limit()); err == nil {
 				r.finish(true)
 				return
 			}
-			sleep(l.life, p.next())
+			sleep(r.all.life, p.next())
 		}
 		r.finish(false)
 	})
@@ -141,21 +126,20 @@ func (l *Locker) clean(r *removal) {
 // release deletes the key of a grant that was unlocked. It tries for as long as
 // one request may take. Then it goes on in the background.
 func (r *removal) release(ctx context.Context) error {
-	l, end := r.locker, time.Now().Add(r.locker.limit())
+	all, end := r.all, time.Now().Add(r.all.limit())
 	var p pauses
 	for {
-		found, err := r.send(ctx, min(l.limit()/3, time.Until(end)))
+		found, err := r.send(ctx, min(all.limit()/3, time.Until(end)))
 		if err == nil {
 			defer r.finish(true) // deferred: it may end the session, which verdict checks
 			return r.verdict(found)
 		}
 		if r.deleted {
-			err := r.verdict(r.found)
-			l.clean(r)
-			return err
+			defer r.clean()
+			return r.verdict(r.found)
 		}
 		pause := p.next()
-		if errors.Is(err, relock.ErrDenied) || time.Until(end) < pause || !sleep(l.life, pause) {
+		if errors.Is(err, relock.ErrDenied) || time.Until(end) < pause || !sleep(all.life, pause) {
 			return r.giveUp(err)
 		}
 	}
@@ -168,8 +152,8 @@ func (r *removal) verdict(found bool) error {
 	switch {
 	case found, r.unanswered && !r.isMoot():
 		return nil
-	case r.locker.life.Err() != nil:
-		return r.locker.closed()
+	case r.all.life.Err() != nil:
+		return r.all.closed()
 	case r.unanswered:
 		return errs.Both(errs.ErrUnconfirmed, errs.ErrAnswerLost)
 	}
@@ -178,17 +162,16 @@ func (r *removal) verdict(found bool) error {
 
 // giveUp ends an Unlock that was not answered.
 func (r *removal) giveUp(err error) error {
-	l := r.locker
-	if l.life.Err() != nil {
+	if r.all.life.Err() != nil {
 		r.finish(false)
-		return l.closed() // the key goes with its lease
+		return r.all.closed() // the key goes with its lease
 	}
-	l.clean(r)
+	r.clean()
 	if errors.Is(err, relock.ErrClosed) {
 		// The error says that the caller's client is closed. If it is not, the
 		// removal above still deletes the key.
 		return err
 	}
-	l.logger.Warn("relock: release not confirmed", "key", r.name, "kind", kind, "reason", err.Error())
+	r.all.logger.Warn("relock: release not confirmed", "key", r.name, "kind", kind, "reason", err.Error())
 	return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, err)
 }

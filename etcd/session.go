@@ -19,17 +19,16 @@ import (
 // locks away before that. A timer enforces it without a request. A session that
 // has ended stays ended.
 type session struct {
-	locker *Locker
-	id     clientv3.LeaseID
-	ttl    time.Duration   // as granted
-	period time.Duration   // between renewals
-	ctx    context.Context // cancelled when the session ends
-	end    context.CancelCauseFunc
-
+	sessions  *sessions
+	id        clientv3.LeaseID
+	ttl       time.Duration   // as granted
+	period    time.Duration   // between renewals
+	ctx       context.Context // cancelled when the session ends
+	end       context.CancelCauseFunc
 	renewing  turn
 	keepAlive keepAlive // of the call that has the turn
 
-	// Guarded by Locker.mu.
+	// Guarded by sessions.mu.
 	until     time.Time
 	renewed   time.Time // when the last renewal that was answered was sent
 	failed    error     // why the last renewal failed; nil if it did not
@@ -41,53 +40,47 @@ type session struct {
 	cancelled []cancelled
 }
 
+// cancelled is a key that prevents late copies of a request from making a hold.
+type cancelled struct {
+	key string
+	at  time.Time
+}
+
+const (
+	// cancelStay is how long such a key stays. By the defaults of Linux, TCP
+	// gives up on unacknowledged data after about a quarter of an hour.
+	cancelStay = 20 * time.Minute
+
+	// forgetAtOnce is how many such keys one request deletes. By default etcd
+	// allows 128 operations a transaction.
+	forgetAtOnce = 100
+)
+
 // drift returns how much earlier than the lease its validity ends. It allows
 // for clocks of different speeds and for late timers.
 func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
 
-// adopt registers a lease that was granted for ttl, by a request that was sent
-// at sent. It fails if the Locker was closed. It also fails if the validity
-// ended before it began.
-func (l *Locker) adopt(id clientv3.LeaseID, sent time.Time, ttl time.Duration, private bool) (*session, error) {
-	s := &session{locker: l, id: id, ttl: ttl, period: ttl / 3, closing: private, renewing: newTurn(), until: sent.Add(ttl - drift(ttl)), renewed: sent, grants: map[*grant]struct{}{}}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.life.Err() != nil {
-		return nil, l.closed()
-	}
-	if time.Until(s.until) <= 0 || l.sleptSinceLocked(sent) {
-		return nil, errLate
-	}
-	s.ctx, s.end = context.WithCancelCause(l.life)
-	s.timer = time.AfterFunc(time.Until(s.until), s.expire)
-	l.leases[s] = struct{}{}
-	l.startMonitorLocked()
-	return s, nil
-}
-
 // expire is called by the timer. It ends the session, unless the validity was
 // extended meanwhile.
 func (s *session) expire() {
-	s.locker.mu.Lock()
-	defer s.locker.mu.Unlock()
-	if s.over == nil && time.Until(s.until) > 0 {
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	if s.checkLocked() == nil {
 		s.timer.Reset(time.Until(s.until))
-		return
 	}
-	_ = s.checkLocked()
 }
 
 // check ends the session if it is no longer valid by the clocks, ahead of the
 // timer. It returns why the session has ended, or nil.
 func (s *session) check() error {
-	s.locker.mu.Lock()
-	defer s.locker.mu.Unlock()
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
 	return s.checkLocked()
 }
 
 func (s *session) checkLocked() error {
 	if s.over == nil {
-		s.locker.checkSuspendLocked()
+		s.sessions.checkSuspendLocked()
 	}
 	if s.over == nil && time.Until(s.until) <= 0 {
 		s.loseLocked(errs.NotRenewed(s.renewed, s.failed))
@@ -99,8 +92,8 @@ func (s *session) checkLocked() error {
 // was sent at sent has set the end of the lease. An answer that comes after the
 // end of the validity revives nothing.
 func (s *session) extendValidity(sent time.Time, ttl time.Duration) error {
-	s.locker.mu.Lock()
-	defer s.locker.mu.Unlock()
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
 	if err := s.checkLocked(); err != nil {
 		return err
 	}
@@ -116,8 +109,8 @@ func (s *session) extendValidity(sent time.Time, ttl time.Duration) error {
 // end of the session and that of the client end renewals too, and are no such
 // reason.
 func (s *session) noteFailure(why error) {
-	s.locker.mu.Lock()
-	defer s.locker.mu.Unlock()
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
 	if s.over == nil && !errors.Is(why, relock.ErrClosed) {
 		s.failed = why
 	}
@@ -125,8 +118,8 @@ func (s *session) noteFailure(why error) {
 
 // lose ends the session and all holds under it.
 func (s *session) lose(why error) {
-	s.locker.mu.Lock()
-	defer s.locker.mu.Unlock()
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
 	s.loseLocked(why)
 }
 
@@ -134,37 +127,34 @@ func (s *session) loseLocked(why error) {
 	if s.over != nil {
 		return
 	}
-	keys := make([]string, 0, len(s.grants))
-	for g := range s.grants {
-		keys = append(keys, g.name)
-	}
 	s.overLocked(why)
-	astray := s.endGrantsLocked(why)
+	keys, astray := s.endGrantsLocked(why)
 	if errors.Is(why, relock.ErrClosed) {
 		return // Close revokes it
 	}
-	s.locker.tasks.Start(func() {
+	s.sessions.tasks.Start(func() {
 		attributes := []any{"kind", kind, "holds", len(keys), "keys", holds.Named(keys), "reason", why.Error()}
-		s.locker.logger.Warn("relock: lease lost", attributes...)
+		s.sessions.logger.Warn("relock: lease lost", attributes...)
 		for _, r := range astray {
-			s.locker.clean(r)
+			r.clean()
 		}
-		s.locker.revoke(s)
+		s.sessions.revoke(s)
 	})
 }
 
-// endGrantsLocked ends the grants under the session. It returns the removals of
-// keys that do not go with this lease. Such a key may be under another lease,
-// or a late request may make it there.
-func (s *session) endGrantsLocked(why error) (astray []*removal) {
+// endGrantsLocked ends the grants under the session, and returns their names.
+// It also returns the removals of keys that do not go with this lease. Such a
+// key may be under another lease, or a late request may make it there.
+func (s *session) endGrantsLocked(why error) (names []string, astray []*removal) {
 	for g := range s.grants {
+		names = append(names, g.name)
 		g.endLocked(why)
-		g.slot.leaveLocked(false) // the key goes with the lease at the server, later than here
+		g.slot.leave(false) // the key goes with the lease at the server, later than here
 		if g.also != nil || g.indeterminate && g.origin != s {
 			astray = append(astray, g.removalLocked())
 		}
 	}
-	return astray
+	return names, astray
 }
 
 // overLocked marks the session as ended.
@@ -181,11 +171,33 @@ func (s *session) retireLocked() {
 		return
 	}
 	s.overLocked(relock.ErrNotHeld)
-	s.locker.tasks.Start(func() { s.locker.revoke(s) })
+	s.sessions.tasks.Start(func() { s.sessions.revoke(s) })
 }
 
 // leaveLocked ends one use of the session.
 func (s *session) leaveLocked() {
 	s.users--
 	s.retireLocked()
+}
+
+// hasRoomLocked reports whether the session takes one more claim.
+func (s *session) hasRoomLocked() bool {
+	return !s.closing && s.keysLocked() < maxKeys && s.checkLocked() == nil
+}
+
+// keysLocked returns how many keys the lease has, or may have.
+func (s *session) keysLocked() int { return len(s.grants) + s.users + len(s.cancelled) }
+
+// noteCancelled registers the key of a cancelled claim. A lease that they have
+// filled takes no more claims: the server may be overloaded, and each renewal
+// lists all keys. The lease is revoked after its last hold and claim, which
+// deletes the keys.
+func (s *session) noteCancelled(key string) {
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	s.cancelled = append(s.cancelled, cancelled{key, time.Now()})
+	if s.keysLocked() >= maxKeys {
+		s.closing = true
+		s.retireLocked()
+	}
 }

@@ -40,7 +40,7 @@ func newBed(t *testing.T, ttl time.Duration, opts ...Option) *bed {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	l.suspension = suspend.NewWatch(func() time.Duration { return time.Duration(b.slept.Load()) }, b.split)
+	l.sessions.suspension = suspend.NewWatch(func() time.Duration { return time.Duration(b.slept.Load()) }, b.split)
 	b.Locker = l
 	return b
 }
@@ -122,7 +122,7 @@ func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
 		"Context":  func(h *level) error { return context.Cause(h.Context()) },
 		"Unlock":   func(h *level) error { return h.Unlock(context.Background()) },
 		"Extend":   func(h *level) error { return h.Extend(context.Background(), time.Second) },
-		"re-entry": func(h *level) error { _, err := h.grant.locker.reenterFor(h); return err },
+		"re-entry": func(h *level) error { _, err := reenter(h); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -140,10 +140,10 @@ func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
 			}
 			b.sleep(10*time.Millisecond + 1) // further than the clocks may drift apart without a check
 			isLost(t, ask(asked))
-			b.mu.Lock() // no call has checked
+			b.sessions.mu.Lock() // no call has checked
 			isLost(t, other.ends.Err())
 			isLost(t, long.ends.Err())
-			b.mu.Unlock()
+			b.sessions.mu.Unlock()
 			select {
 			case <-ends:
 			default:
@@ -161,13 +161,13 @@ func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
 	}
 }
 
-// reenterFor makes a call whose context carries h.
-func (l *Locker) reenterFor(h *level) (*level, error) {
+// reenter makes a call whose context carries h.
+func reenter(h *level) (*level, error) {
 	ctx := h.ends.Made()
 	if ctx == nil {
 		ctx = h.Context()
 	}
-	inner, _, err := l.reenter(context.WithoutCancel(ctx), h.grant.name)
+	inner, _, err := h.grant.holders.reenter(context.WithoutCancel(ctx), h.grant.name)
 	return inner, err
 }
 
@@ -200,9 +200,9 @@ func TestSuspendIsNoticedByItself(t *testing.T) {
 		}
 		isLost(t, h.Unlock(context.Background()))
 		awaitTrue(t, "stops without a lease", func() bool {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return b.suspendTimer == nil
+			b.sessions.mu.Lock()
+			defer b.sessions.mu.Unlock()
+			return b.sessions.suspendTimer == nil
 		})
 	}
 }

@@ -4,67 +4,21 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/outage"
 )
 
 // wait is one call that acquires a lock.
 type wait struct {
+	selfWait
 	locker *Locker
-	name   string
 	ctx    context.Context // the caller's
 	block  bool
-	owner  *owner // nil if ctx names none
 	line   *line  // where it waits; nil if it is fair or does not wait
 	last   error  // the last reason seen
 	pauses pauses // after errors of the server
-	waited bool   // the call has paused, or has waited for a change of the key
-	outage outage.Call
-	since  time.Time   // when the call began
-	hint   *time.Timer // see setHint; nil until the call waits
-}
-
-func (l *Locker) acquire(ctx context.Context, name string, block bool) (h *level, waited bool, err error) {
-	if err := l.ready(ctx, name); err != nil {
-		return nil, false, err
-	}
-	if h, ok, err := l.reenter(ctx, name); ok {
-		return h, false, err
-	}
-	o, err := l.ownerOf(ctx, name)
-	if err != nil {
-		return nil, false, err
-	}
-	w := &wait{locker: l, name: name, ctx: ctx, block: block, owner: o, since: time.Now()}
-	w.begin()
-	defer w.end()
-	if o == nil {
-		h, err = w.compete()
-		return h, w.waited, w.explainOwn(err)
-	}
-	defer l.exit(o)
-	h, err = w.asOwner()
-	return h, w.waited, w.explainOwn(err)
-}
-
-// asOwner adds a level if the owner has the lock. The calls of an owner acquire
-// one after another.
-func (w *wait) asOwner() (*level, error) {
-	l, o := w.locker, w.owner
-	switch {
-	case !w.block && !o.turn.try(), w.block && !w.take(o.turn):
-		w.note(relock.ErrLockAcquiredByOthers)
-		return nil, w.reason()
-	}
-	defer o.turn.give()
-	if h, ok, err := l.deeper(w.ctx, o); ok {
-		return h, err
-	}
-	return w.compete()
+	outage outageCall
 }
 
 // take reports whether w got the turn. It notes that w has waited for it.
@@ -73,84 +27,25 @@ func (w *wait) take(t turn) bool {
 		return true
 	}
 	w.setHint()
-	w.endOutage() // the call that has the turn is the one that asks
+	w.outage.pass() // the call that has the turn is the one that asks
 	return t.take(w.ctx, w.locker.life)
 }
 
-func (w *wait) compete() (*level, error) {
-	if w.locker.config.fair {
-		return w.attempts(w.fair)
+// enter waits for the turn. Calls get it in their order.
+func (w *wait) enter() (*entry, error) {
+	e := w.locker.lines.join(w.name)
+	if e.turn = w.take(e.line.turn); e.turn {
+		return e, nil
 	}
-	if w.block {
-		e, err := w.enter()
-		if err != nil {
-			return nil, w.reason()
-		}
-		defer e.leave()
-		w.line = e.line
-	}
-	return w.attempts(w.unfair)
+	w.note(relock.ErrLockAcquiredByOthers)
+	e.leave()
+	return nil, errLeft
 }
-
-// attempts makes claims, one under each session. It stops when one is granted,
-// one fails for good, or the wait ends.
-func (w *wait) attempts(attempt func(*claim) (*level, error)) (*level, error) {
-	for again := false; ; again = true {
-		h, err := w.attempt(attempt)
-		if err == nil {
-			return h, nil
-		}
-		w.note(err)
-		switch {
-		case errors.Is(err, errSession) && !again: // immediately, under the next lease
-		case !w.block, errors.Is(err, ErrPlaceLost), !relock.IsRetryableErr(err), !w.pause(err):
-			return nil, w.reason()
-		}
-		if w.ctx.Err() != nil || w.locker.life.Err() != nil {
-			return nil, w.reason()
-		}
-	}
-}
-
-func (w *wait) attempt(attempt func(*claim) (*level, error)) (*level, error) {
-	c, err := w.claim()
-	if err != nil {
-		return nil, err
-	}
-	h, err := attempt(c)
-	if err != nil {
-		c.abandon()
-	}
-	return h, err
-}
-
-// claim waits for what a claim needs, and makes one.
-func (w *wait) claim() (*claim, error) {
-	var e *entry
-	var err error
-	if w.block && w.locker.config.fair {
-		if e, err = w.enter(); err != nil {
-			return nil, err
-		}
-	}
-	s, err := w.join()
-	if err != nil {
-		e.leave()
-		return nil, err
-	}
-	c := newClaim(w, s)
-	c.entry = e
-	return c, nil
-}
-
-// errSession is the error of a claim whose session has ended. An earlier reason
-// says more.
-var errSession = fmt.Errorf("lease has ended: %w", errTimeout)
 
 // pause waits after an error. It reports whether the call goes on.
 func (w *wait) pause(why error) bool {
 	w.setHint()
-	w.noteFailure(why)
+	w.outage.failed(why)
 	ctx, leave := both(w.ctx, w.locker.life)
 	defer leave()
 	return sleep(ctx, w.pauses.next())
@@ -180,4 +75,46 @@ func (w *wait) reason() error {
 		return errs.Refused
 	}
 	return w.last
+}
+
+// await waits for a notice of something after the revision at. It returns the
+// revision that the next check must have reached. If a watch has failed, or was
+// silent for long, it closes the watches and returns 0. The wait must then
+// check without a notice.
+func (w *wait) await(ctx context.Context, ws *watches, at int64) (rev int64, err error) {
+	w.setHint()
+	limited, cancel := context.WithTimeout(ctx, w.locker.recheck())
+	defer cancel()
+	for {
+		select {
+		case n := <-ws.heard:
+			if n.err == nil && n.rev <= at {
+				continue
+			}
+			if n.err == nil {
+				w.pauses = pauses{}
+				return n.rev, nil
+			}
+			w.watchFailed(limited, ws, n)
+		case <-limited.Done():
+		case <-w.locker.life.Done():
+		}
+		ws.close()
+		switch {
+		case w.locker.life.Err() != nil:
+			return 0, w.locker.closed()
+		case ctx.Err() != nil:
+			return 0, errLeft
+		}
+		return 0, nil
+	}
+}
+
+// watchFailed pauses before the watch is requested again.
+func (w *wait) watchFailed(ctx context.Context, ws *watches, n notice) {
+	w.locker.logger.Debug("relock: watch failed", "key", w.name, "reason", n.err.Error())
+	if isStaleToken(n.err) {
+		ws.streams.leave(n.stream)
+	}
+	sleep(ctx, w.pauses.next())
 }

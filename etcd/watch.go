@@ -3,18 +3,13 @@ package etcdlock
 import (
 	"context"
 	"errors"
+	"strconv"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
 )
-
-// recheck returns how long a wait relies on its watches before it checks for
-// itself. A connection may be dead without a notice, and then its watch reports
-// nothing. A long TTL is no reason to wait longer for a free lock, so the time
-// is limited.
-func (l *Locker) recheck() time.Duration { return 2 * min(l.config.ttl, maxRecheck/2) }
-
-const maxRecheck = 30 * time.Second
 
 // watches notify one wait when keys are deleted. They only say when to check.
 // Whether the lock is free is in the answer to a request.
@@ -24,9 +19,9 @@ const maxRecheck = 30 * time.Second
 // than the registration of the next watch. Here the wait checks for itself what
 // happened up to the creation.
 type watches struct {
-	locker *Locker
-	heard  chan notice
-	open   map[string]context.CancelFunc
+	streams *streams
+	heard   chan notice
+	open    map[string]context.CancelFunc
 }
 
 type notice struct {
@@ -35,8 +30,8 @@ type notice struct {
 	stream *stream // of the watch
 }
 
-func (l *Locker) newWatches() *watches {
-	return &watches{locker: l, heard: make(chan notice), open: map[string]context.CancelFunc{}}
+func (all *streams) newWatches() *watches {
+	return &watches{streams: all, heard: make(chan notice), open: map[string]context.CancelFunc{}}
 }
 
 // add watches a key, unless it already does. If from is 0, the watch begins
@@ -45,10 +40,10 @@ func (ws *watches) add(key string, from int64) {
 	if ws.open[key] != nil {
 		return
 	}
-	s := ws.locker.openStream()
+	s := ws.streams.open()
 	ctx, cancel := context.WithCancel(s.ctx)
 	ws.open[key] = cancel
-	ws.locker.tasks.Start(func() { ws.follow(ctx, s, key, from) })
+	ws.streams.tasks.Start(func() { ws.follow(ctx, s, key, from) })
 }
 
 // drop ends the watch of a key, if there is one.
@@ -71,7 +66,7 @@ func (ws *watches) follow(ctx context.Context, s *stream, key string, from int64
 	if from == 0 {
 		opts = append(opts, clientv3.WithCreatedNotify())
 	}
-	events := ws.locker.client.Watch(clientv3.WithRequireLeader(ctx), key, opts...)
+	events := ws.streams.client.Watch(clientv3.WithRequireLeader(ctx), key, opts...)
 	var next notice
 	var out chan<- notice // nil if there is nothing to pass on
 	for next.err == nil || out != nil {
@@ -104,44 +99,64 @@ func noticeOf(r clientv3.WatchResponse, ok bool) notice {
 	return notice{rev: r.Header.Revision} // the creation
 }
 
-// await waits for a notice of something after the revision at. It returns the
-// revision that the next check must have reached. If a watch has failed, or was
-// silent for long, it closes the watches and returns 0. The wait must then
-// check without a notice.
-func (w *wait) await(ctx context.Context, ws *watches, at int64) (rev int64, err error) {
-	w.setHint()
-	limited, cancel := context.WithTimeout(ctx, w.locker.recheck())
-	defer cancel()
-	for {
-		select {
-		case n := <-ws.heard:
-			if n.err == nil && n.rev <= at {
-				continue
-			}
-			if n.err == nil {
-				w.pauses = pauses{}
-				return n.rev, nil
-			}
-			w.watchFailed(limited, n)
-		case <-limited.Done():
-		case <-w.locker.life.Done():
-		}
-		ws.close()
-		switch {
-		case w.locker.life.Err() != nil:
-			return 0, w.locker.closed()
-		case ctx.Err() != nil:
-			return 0, errLeft
-		}
-		return 0, nil
-	}
+// stream is the connection to the server that the watches of a Locker share.
+// Package clientv3 closes it with the last watch on it, and opens another with
+// the next watch. For that, users with a password log in again. So a watch that
+// reports nothing keeps the stream open.
+//
+// The server checks the rights of each new watch by the token with which the
+// stream was opened. When that token is no longer valid, other watches go on,
+// but new ones need another stream.
+type stream struct {
+	// The context of the watches. Package clientv3 distinguishes the streams of
+	// a client by the metadata in their contexts, so each stream has its own.
+	ctx context.Context
+	end context.CancelFunc
 }
 
-// watchFailed pauses before the watch is requested again.
-func (w *wait) watchFailed(ctx context.Context, n notice) {
-	w.locker.logger.Debug("relock: watch failed", "key", w.name, "reason", n.err.Error())
-	if isStaleToken(n.err) {
-		w.locker.leaveStream(n.stream)
+// streams has the stream of one Locker.
+type streams struct {
+	*server
+	mu      sync.Mutex // is taken last
+	current *stream    // nil if there is none
+	opened  int        // number so far
+}
+
+// open returns the stream, and opens one if there is none.
+func (all *streams) open() *stream {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.current != nil {
+		return all.current
 	}
-	sleep(ctx, w.pauses.next())
+	all.opened++
+	s := &stream{ctx: metadata.AppendToOutgoingContext(all.life, "relock-stream", strconv.Itoa(all.opened))}
+	ctx, end := context.WithCancel(s.ctx)
+	s.end = end
+	if !all.tasks.Start(func() { all.keep(ctx, s) }) {
+		end() // the Locker is closed, and with it all watches
+		return s
+	}
+	all.current = s
+	return s
+}
+
+func (all *streams) keep(ctx context.Context, s *stream) {
+	for range all.client.Watch(clientv3.WithRequireLeader(ctx), all.prefix+"stream", clientv3.WithFilterPut()) {
+		continue
+	}
+	all.leave(s)
+}
+
+// leave makes the next watch open another stream. This one is closed with the
+// last watch on it, after a delay. The delay is needed because the last watch
+// may end while another one is being refused. Package clientv3 then waits
+// forever, or leaves the stream open.
+func (all *streams) leave(s *stream) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.current == s {
+		all.current = nil
+		time.AfterFunc(all.limit(), s.end) // with Close at the latest
+	}
 }

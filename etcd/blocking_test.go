@@ -14,11 +14,11 @@ type valueKey struct{}
 // deadline. It ends at its own limit or with the Locker.
 func TestDetachedContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &Locker{}
-		l.life, l.end = context.WithCancelCause(context.Background())
+		s := &server{}
+		s.life, s.end = context.WithCancelCause(context.Background())
 		caller, leave := context.WithTimeout(context.WithValue(context.Background(), valueKey{}, "value"), time.Second)
 		defer leave()
-		ctx, cancel := l.detached(caller, 3*time.Second)
+		ctx, cancel := s.detached(caller, 3*time.Second)
 		defer cancel()
 		child, stop := context.WithCancel(ctx)
 		defer stop()
@@ -30,9 +30,9 @@ func TestDetachedContext(t *testing.T) {
 		if !errors.Is(child.Err(), context.DeadlineExceeded) {
 			t.Errorf("after its limit: %v", child.Err())
 		}
-		next, done := l.detached(caller, time.Hour)
+		next, done := s.detached(caller, time.Hour)
 		defer done()
-		l.end(nil)
+		s.end(nil)
 		<-next.Done()
 		if !errors.Is(next.Err(), context.Canceled) {
 			t.Errorf("after Close: %v", next.Err())

@@ -1,0 +1,178 @@
+package etcdlock
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/suspend"
+)
+
+// sessions has the sessions of one Locker, and the mutex that guards them and
+// the holds under them.
+type sessions struct {
+	*server
+
+	// mu guards the fields below, and the guarded fields of each session,
+	// grant, level and owner. It is never held while a request is sent.
+	mu           sync.Mutex
+	leases       map[*session]struct{} // those that were not revoked yet
+	current      *session              // of the last claim; nil before the first
+	suspension   *suspend.Watch
+	suspendTimer *time.Timer // checks for a suspend; nil while there are no leases
+	forgets      int         // how many old keys one request deletes
+}
+
+// grantLease requests a lease of ttl, rounded up to whole seconds.
+func (all *sessions) grantLease(ctx context.Context, ttl time.Duration, private bool) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, all.limit())
+	defer cancel()
+	all.mu.Lock()
+	all.checkSuspendLocked() // a suspend before the request does not count
+	all.mu.Unlock()
+	sent := time.Now()
+	resp, err := all.client.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
+	switch {
+	case err != nil && all.life.Err() != nil:
+		return nil, all.closed()
+	case err != nil:
+		return nil, all.explain(err) // if a lease was granted, it has no keys and expires
+	}
+	s, err := all.adopt(resp.ID, sent, time.Duration(resp.TTL)*time.Second, private)
+	if err != nil {
+		all.sendBack(resp.ID)
+	}
+	return s, err
+}
+
+// sendBack revokes a lease that was granted too late, because it may be a long
+// one. It tries once, even after Close.
+func (all *sessions) sendBack(id clientv3.LeaseID) {
+	if err := all.revokeOnce(context.Background(), id, min(revokeLimit, all.limit())); err != nil {
+		all.logger.Debug("relock: lease not revoked", "reason", err.Error())
+	}
+}
+
+// adopt registers a lease that was granted for ttl, by a request that was sent
+// at sent. It fails if the Locker was closed. It also fails if the validity
+// ended before it began.
+func (all *sessions) adopt(id clientv3.LeaseID, sent time.Time, ttl time.Duration, private bool) (*session, error) {
+	s := &session{
+		sessions: all, id: id, ttl: ttl, period: ttl / 3, closing: private, renewing: newTurn(),
+		until: sent.Add(ttl - drift(ttl)), renewed: sent, grants: map[*grant]struct{}{},
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.life.Err() != nil {
+		return nil, all.closed()
+	}
+	all.checkSuspendLocked()
+	if time.Until(s.until) <= 0 || all.suspension.Since(sent) {
+		return nil, errLate
+	}
+	s.ctx, s.end = context.WithCancelCause(all.life)
+	s.timer = time.AfterFunc(time.Until(s.until), s.expire)
+	all.leases[s] = struct{}{}
+	if all.suspendTimer == nil {
+		all.suspendTimer = time.AfterFunc(suspend.Pause, all.monitorSuspend)
+	}
+	return s, nil
+}
+
+// maxKeys is how many keys a lease may have before new claims use another one.
+// A server that authenticates users checks the rights to all keys of a lease
+// for each key that is put under it, one request after another. 128 keys double
+// the 0.2 ms of a Put, and 1,024 keys make it five times as long.
+const maxKeys = 128
+
+// roomyLocked returns a session with room for one more claim, or nil. It
+// returns the same one until that is full, so the others become empty in time.
+func (all *sessions) roomyLocked() *session {
+	if s := all.current; s != nil && s.hasRoomLocked() {
+		return s
+	}
+	var most *session
+	for s := range all.leases {
+		if s.hasRoomLocked() && (most == nil || s.keysLocked() < most.keysLocked()) {
+			most = s
+		}
+	}
+	if most != nil {
+		all.current = most
+	}
+	return most
+}
+
+// closeLocked ends calls and holds. It sends nothing.
+func (all *sessions) closeLocked(why error) {
+	all.end(why) // before the sessions, so that waiters find the Locker closed, not their place lost
+	for s := range all.leases {
+		s.loseLocked(why)
+	}
+}
+
+// revoke revokes a lease that has ended here, so that nobody must wait for its
+// end at the server. It tries until that end has come.
+func (all *sessions) revoke(s *session) {
+	var p pauses
+	for end := time.Now().Add(s.ttl); all.life.Err() == nil; sleep(all.life, p.next()) {
+		err := all.revokeOnce(all.life, s.id, all.limit())
+		if err == nil || time.Now().After(end) {
+			all.mu.Lock()
+			delete(all.leases, s)
+			all.mu.Unlock()
+			return
+		}
+		all.logger.Debug("relock: lease not revoked", "reason", err.Error())
+	}
+}
+
+// revokeOnce sends one request. A lease that has ended is revoked.
+func (all *sessions) revokeOnce(ctx context.Context, id clientv3.LeaseID, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	_, err := all.client.Revoke(ctx, id)
+	if isNoLease(err) {
+		return nil
+	}
+	return all.explain(err)
+}
+
+// revokeAll is revoke for Close. It revokes all leases together.
+func (all *sessions) revokeAll(leases []*session) error {
+	if why := all.closed(); why == errClientClosed && len(leases) > 0 { //nolint:errorlint // ours
+		return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, why)
+	}
+	limit := min(revokeLimit, all.limit())
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	failed := make([]error, len(leases))
+	var group sync.WaitGroup
+	for i, s := range leases {
+		group.Go(func() { failed[i] = all.revokeIn(ctx, s, limit/3) })
+	}
+	group.Wait()
+	if err := cmp.Or(failed...); err != nil {
+		return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, err)
+	}
+	return nil
+}
+
+// revokeIn tries until ctx is cancelled. The first attempt takes at most try,
+// because the next one may meet a member that answers. That one may take all
+// the time that is left.
+func (all *sessions) revokeIn(ctx context.Context, s *session, try time.Duration) error {
+	var p pauses
+	for {
+		err := all.revokeOnce(ctx, s.id, try)
+		if err == nil || !relock.IsRetryableErr(err) || !sleep(ctx, p.next()) {
+			return err
+		}
+		try = revokeLimit
+	}
+}
