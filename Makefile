@@ -65,7 +65,7 @@ stress:  ## Test the root package and the engine ten times under the race detect
 bench:  ## Compare with other libraries, in some 13 minutes; writes bench/results, with the plot of README, and the tables of docs/measured.md; BENCH=regexp only prints some
 	@scripts/with-redis.sh scripts/bench.sh -run '$(BENCH)' -out results -into ../docs/measured.md
 
-bench-queue:  ## Compare the task queue with asynq, in some 9 minutes; writes the table of docs/queue.md
+bench-queue:  ## Compare the task queue with asynq, in some 13 minutes; writes the table of docs/queue.md
 	@scripts/with-redis.sh scripts/bench.sh -queues -run '$(BENCH)' -into ../docs/queue.md
 
 bench-smoke:  ## Run each scenario of the comparison with each library for a moment, to see that it runs

@@ -28,5 +28,6 @@
 // rueidislock.go. aims.go has what the figures should be.
 //
 // The files of task queues begin with task: taskrates.go, tasklatency.go,
-// taskkilled.go, taskmemory.go and taskbacklog.go have the scenarios.
+// taskkilled.go, taskmemory.go, taskbacklog.go and tasklisting.go have the
+// scenarios.
 package main

@@ -29,7 +29,7 @@ type scenario struct {
 var scenarios = []scenario{distinct1, distinct64, distinct256, distinct1024, encrypted1, encrypted64, nested, oneKey, busy, think, handOff, reentrantKey, quorum, replicated, shared64, permits, held, onEtcd}
 
 // taskScenarios lists those for task queues.
-var taskScenarios = []scenario{enqueue1, enqueue64, process1, process2, process10, process64, idleStart, delayed, killed, taskMemory, backlog}
+var taskScenarios = []scenario{enqueue1, enqueue64, process1, process2, process10, process64, idleStart, delayed, killed, taskMemory, backlog, listing}
 
 // outcome is the result of one run of a scenario with one library.
 type outcome struct {

@@ -109,7 +109,7 @@ func (l *relockQueue) enqueueKeyed(n, keys int) (took time.Duration, err error) 
 
 // scripts adds how long scripts for 64 tasks take the server, by its own clock.
 func (l *relockQueue) scripts(r taskRun, keys int, f figures) error {
-	if err := r.srv.logAllCommands(); err != nil {
+	if err := r.srv.logAllCommands(10_000); err != nil {
 		return err
 	}
 	for range 50 {
@@ -124,7 +124,9 @@ func (l *relockQueue) scripts(r taskRun, keys int, f figures) error {
 			return err
 		}
 	}
-	times, err := r.srv.scriptTimes()
+	times, err := r.srv.scriptTimes(10_000, func(args []string) bool {
+		return len(args) == slowlogArgs || slices.Contains(args, fmt.Sprint(batchSize))
+	})
 	for _, s := range []struct {
 		script   *script.TaskScript
 		p50, max string
@@ -134,9 +136,9 @@ func (l *relockQueue) scripts(r taskRun, keys int, f figures) error {
 	return err
 }
 
-// logAllCommands makes the server log each command.
-func (s *server) logAllCommands() error {
-	for _, args := range [][]any{{"SET", "slowlog-max-len", 10_000}, {"SET", "slowlog-log-slower-than", 0}} {
+// logAllCommands makes the server log each command, up to so many.
+func (s *server) logAllCommands(most int) error {
+	for _, args := range [][]any{{"SET", "slowlog-max-len", most}, {"SET", "slowlog-log-slower-than", 0}} {
 		if _, err := s.admin.Do("CONFIG", args...); err != nil {
 			return err
 		}
@@ -145,10 +147,10 @@ func (s *server) logAllCommands() error {
 	return err
 }
 
-// scriptTimes returns how long each script took that was logged and had many
-// arguments, in seconds, by its digest.
-func (s *server) scriptTimes() (map[string][]float64, error) {
-	entries, err := redis.Values(s.admin.Do("SLOWLOG", "GET", 10_000))
+// scriptTimes returns how long each script took that was logged and whose
+// arguments count, in seconds, by its digest. The log has at most so many.
+func (s *server) scriptTimes(most int, counts func(args []string) bool) (map[string][]float64, error) {
+	entries, err := redis.Values(s.admin.Do("SLOWLOG", "GET", most))
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +165,7 @@ func (s *server) scriptTimes() (map[string][]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(args) > 1 && strings.EqualFold(args[0], "EVALSHA") && (len(args) == slowlogArgs || slices.Contains(args, fmt.Sprint(batchSize))) {
+		if len(args) > 1 && strings.EqualFold(args[0], "EVALSHA") && counts(args) {
 			times[args[1]] = append(times[args[1]], (time.Duration(took) * time.Microsecond).Seconds())
 		}
 	}

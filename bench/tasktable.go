@@ -42,6 +42,14 @@ var taskRows = []taskRow{
 	{what: "the same, slowest", scenario: backlog.name, figure: receiveMax, unit: duration, less: true, aim: "1 ms"},
 	{what: "script that settles 64, p50", scenario: backlog.name, figure: settleP50, unit: duration, less: true},
 	{what: "the same, slowest", scenario: backlog.name, figure: settleMax, unit: duration, less: true, aim: "1 ms"},
+	{what: "a million queued: all listed after", scenario: listing.name, figure: listedAfter, unit: duration, less: true},
+	{what: "by so many scripts", scenario: listing.name, figure: listingScripts, unit: count, less: true},
+	{what: "script that lists 64 IDs, p99", scenario: listing.name, figure: listP99, unit: duration, less: true},
+	{what: "the same, slowest", scenario: listing.name, figure: listMax, unit: duration, less: true, aim: "1 ms"},
+	{what: "script that reads 32 tasks, p50", scenario: listing.name, figure: readP50, unit: duration, less: true},
+	{what: "the same, p99", scenario: listing.name, figure: readP99, unit: duration, less: true},
+	{what: "the same, slowest", scenario: listing.name, figure: readMax, unit: duration, less: true, aim: "1 ms"},
+	{what: "of 100,000 of both, above 1 ms", scenario: listing.name, figure: overAMilli, unit: count, less: true},
 }
 
 // taskPage returns the table of the task queues, and the machine on which it

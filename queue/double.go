@@ -25,6 +25,7 @@ var _ = taskdouble.Provide(func(name string, options any) (any, error) {
 	}
 	q.set.check(&m)
 	q.engine = &lease.Manager{Config: lease.Config{Logger: slog.Default()}}
+	q.receiver = &receiver{queue: q, wake: make(chan struct{}, 1)} // for notify, which nobody hears
 	return double{q}, q.wrap("new queue", m.Err())
 })
 
@@ -34,7 +35,9 @@ func (d double) Wrap(op string, err error) error { return d.queue.wrap(op, err) 
 // Settings returns the options.
 func (d double) Settings() taskdouble.Settings {
 	s := &d.queue.set
-	return taskdouble.Settings{Unique: s.unique, Letters: s.letters, Age: s.age, Limit: s.inFlight}
+	return taskdouble.Settings{
+		Lease: s.lease, Fatal: s.fatal, Unique: s.unique, Letters: s.letters, Age: s.age, Limit: s.inFlight,
+	}
 }
 
 // Check returns a task with its Delay, and what is wrong with it.
@@ -54,19 +57,20 @@ func (d double) Enqueued(ctx context.Context, t Task) {
 	}
 }
 
-// Deliver returns a delivery with the lease a. chosen returns what becomes of
-// the task, once a is unlocked.
+// Deliver returns a delivery of the task. chosen returns what becomes of the
+// task, once the lease is unlocked.
 func (d double) Deliver(
-	ctx context.Context, t Task, attempt int, fence int64, enqueued time.Time, a taskdouble.Attempt,
+	ctx context.Context, t Task, of taskdouble.Delivery,
 ) (_ *Delivery, chosen func() (verb string, argument any)) {
 	q := d.queue
-	p := &protocol{queue: q, id: t.ID, fence: fence}
+	p := &protocol{queue: q, id: t.ID, fence: of.Fence}
 	one := &Delivery{
-		Task: t, Attempt: attempt, EnqueuedAt: enqueued,
-		queue: q, hold: a, protocol: p, start: time.Now(), values: ctx, announced: true,
+		Task: t, Attempt: of.Attempt, EnqueuedAt: of.EnqueuedAt, Interruptions: of.Interruptions,
+		queue: q, hold: of.Lease, protocol: p, start: time.Now(), values: ctx, announced: true,
 	}
 	if hook := q.set.observer.Received; hook != nil {
-		hook(ctx, Received{q.name, t.ID, t.Key, attempt, max(0, one.start.Sub(enqueued.Add(t.Delay)))})
+		late := max(0, one.start.Sub(of.EnqueuedAt.Add(t.Delay)))
+		hook(ctx, Received{q.name, t.ID, t.Key, of.Attempt, late})
 	}
 	return one, func() (string, any) {
 		p.mu.Lock()

@@ -100,9 +100,11 @@ func (q *Queue) againLocked(t *task, pause any) {
 	t.due, t.place = time.Now().Add(time.Duration(millis)*time.Millisecond), q.nextLocked()
 }
 
-// Lose makes a delivery lose its lease, as if it had not been renewed. Its
-// contexts are cancelled before Lose returns, and the task is due again. Lose
-// reports whether the task was in flight.
+// Lose makes a delivery lose its lease, as if its process were gone. Its
+// contexts are cancelled before Lose returns. That is an interruption, and no
+// attempt: the task is due again where it was, or, with the last one of
+// [queue.WithMaxInterruptions], a dead letter. Lose reports whether the task
+// was in flight.
 func (q *Queue) Lose(id string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,7 +113,17 @@ func (q *Queue) Lose(id string) bool {
 		return false
 	}
 	_ = t.running.end(errs.Vanished)
-	t.running = nil
-	q.againLocked(t, 0)
+	q.interruptLocked(t)
 	return true
+}
+
+// interruptLocked ends an attempt whose process is gone.
+func (q *Queue) interruptLocked(t *task) {
+	t.running = nil
+	t.attempts--
+	t.interruptions++
+	t.due, t.place = t.enqueued.Add(t.Delay), t.ticket
+	if t.interruptions >= q.settings.Fatal {
+		t.died, t.reason = time.Now(), fmt.Sprintf("interrupted %d times: its worker was gone", t.interruptions)
+	}
 }

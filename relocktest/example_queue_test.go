@@ -54,22 +54,22 @@ func ExampleQueue_RunDue() {
 	// attempts: 2
 }
 
-// The handler stops when its delivery is lost, and another attempt follows.
+// The handler stops when its delivery is lost, and the attempt begins again.
 func ExampleQueue_Lose() {
 	ctx := context.Background()
 	mails := relocktest.NewQueue("mails")
 	fmt.Println("ordered:", order(ctx, mails, "42"))
 	mails.RunDue(ctx, func(ctx context.Context, d *queue.Delivery) error {
-		if d.Attempt == 1 {
+		if d.Interruptions == 0 {
 			mails.Lose(d.ID)
 		}
-		fmt.Println("attempt", d.Attempt, "lost:", ctx.Err() != nil)
+		fmt.Println("interruptions:", d.Interruptions, "lost:", ctx.Err() != nil)
 		return ctx.Err()
 	})
 	// Output:
 	// ordered: <nil>
-	// attempt 1 lost: true
-	// attempt 2 lost: false
+	// interruptions: 0 lost: true
+	// interruptions: 1 lost: false
 }
 
 // The code under test is an operator's command: it holds the orders of a

@@ -11,14 +11,13 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/queue"
 )
 
 // Get returns the task with this ID, and what it waits for, as
 // [queue.Queue.Get] does. The holder of a task in flight is this process, with
-// no client and no label. Its LeaseEnd is a default lease away, because leases
-// are renewed.
+// no client and no label. Its LeaseEnd is a lease away, because leases are
+// renewed.
 func (q *Queue) Get(ctx context.Context, id string) (queue.TaskInfo, error) {
 	err := q.ready(ctx)
 	switch {
@@ -83,7 +82,7 @@ func (q *Queue) infos() (all []queue.TaskInfo) {
 	for _, t := range letters {
 		all = append(all, queue.TaskInfo{
 			Task: t.Task, State: queue.StateDead, EnqueuedAt: t.EnqueuedAt, Attempts: t.Attempts,
-			LastError: t.Reason, DiedAt: t.DiedAt,
+			Interruptions: t.Interruptions, LastError: t.Reason, DiedAt: t.DiedAt,
 		})
 	}
 	return all
@@ -105,12 +104,12 @@ func (q *Queue) orderLocked(a, b queue.TaskInfo) int {
 // "".
 func (q *Queue) infoLocked(t *task, before string) queue.TaskInfo {
 	i := queue.TaskInfo{
-		Task: t.Task, EnqueuedAt: t.enqueued, Attempts: t.attempts, LastError: t.reason,
-		Paused: q.paused || q.isPausedLocked(t.Key),
+		Task: t.Task, EnqueuedAt: t.enqueued, Attempts: t.attempts, Interruptions: t.interruptions,
+		LastError: t.reason, Paused: q.paused || q.isPausedLocked(t.Key),
 	}
 	switch {
 	case t.running != nil:
-		i.State, i.LeaseEnd = queue.StateInFlight, time.Now().Add(lockspec.DefaultLease)
+		i.State, i.LeaseEnd = queue.StateInFlight, time.Now().Add(q.settings.Lease)
 		host, _ := os.Hostname() // "" is that it is not known
 		i.Holder = &relock.Holder{Host: host, PID: os.Getpid(), Since: t.received, Count: 1}
 	case t.line > 0 && before != "":

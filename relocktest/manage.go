@@ -94,6 +94,7 @@ func (q *Queue) dead() (all []queue.DeadTask) {
 		default:
 			all = append(all, queue.DeadTask{
 				Task: t.Task, EnqueuedAt: t.enqueued, DiedAt: t.died, Attempts: t.attempts, Reason: t.reason,
+				Interruptions: t.interruptions,
 			})
 		}
 	}
@@ -141,7 +142,9 @@ func (q *Queue) revive(ids []string) (queued int) {
 			continue
 		}
 		now, place := time.Now(), q.nextLocked()
-		q.tasks[id] = &task{Task: t.Task, enqueued: now.Add(-t.Delay), due: now, place: place, line: place}
+		q.tasks[id] = &task{
+			Task: t.Task, enqueued: now.Add(-t.Delay), due: now, ticket: place, place: place, line: place,
+		}
 		queued++
 	}
 	return queued

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// firstLocked returns the first task that is due, and that neither an earlier
-// task of its key nor a pause blocks. It returns nil if there is none.
+// firstLocked returns the first task that is due and not blocked: by an earlier
+// task of its key, by a pause, or, if it was interrupted, by another one that
+// was. It returns nil if there is none.
 func (q *Queue) firstLocked() *task {
 	if q.paused || q.settings.Limit > 0 && q.flyingLocked() >= q.settings.Limit {
 		return nil
@@ -18,11 +19,19 @@ func (q *Queue) firstLocked() *task {
 		case t.running != nil || t.Key != "" && heads[t.Key] != t:
 		case q.isPausedLocked(t.Key):
 			t.aside = true
+		case t.interruptions > 0 && q.suspectedLocked():
 		default:
 			return t
 		}
 	}
 	return nil
+}
+
+// suspectedLocked reports whether a task that was interrupted is in flight, and
+// has not lived for a lease. Each may end the process, so they run in turn.
+func (q *Queue) suspectedLocked() bool {
+	t := q.suspect
+	return t != nil && t.running != nil && time.Since(t.received) < q.settings.Lease
 }
 
 // flyingLocked returns how many tasks are in flight.

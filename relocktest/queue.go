@@ -23,7 +23,7 @@ type inside interface {
 	Check(i int, t queue.Task) (queue.Task, error)
 	Enqueued(ctx context.Context, t queue.Task)
 	Deliver(
-		ctx context.Context, t queue.Task, attempt int, fence int64, enqueued time.Time, a taskdouble.Attempt,
+		ctx context.Context, t queue.Task, of taskdouble.Delivery,
 	) (d *queue.Delivery, chosen func() (verb string, argument any))
 	Handle(ctx context.Context, d *queue.Delivery, fn func(context.Context, *queue.Delivery) error)
 }
@@ -40,10 +40,11 @@ type Queue struct {
 	settings taskdouble.Settings
 	mistakes error
 
-	mu    sync.Mutex // guards the fields below, and all tasks
-	tasks map[string]*task
-	count int64 // the last number that was drawn
-	fence int64
+	mu      sync.Mutex // guards the fields below, and all tasks
+	tasks   map[string]*task
+	count   int64 // the last number that was drawn
+	fence   int64
+	suspect *task // the last one that was delivered after an interruption, or nil
 
 	paused     bool
 	pausedKeys map[string]time.Time // since when
@@ -53,9 +54,11 @@ type Queue struct {
 type task struct {
 	queue.Task
 	enqueued, due time.Time
+	ticket        int64 // drawn by Enqueue
 	place         int64 // in the order of what is due
 	line          int64 // in the order of its key; 0 before it has joined
 	attempts      int
+	interruptions int
 	running       *attempt // nil unless it is in flight
 	fence         int64    // of its last delivery
 	received      time.Time
@@ -115,10 +118,10 @@ func (q *Queue) put(t queue.Task) bool {
 		return false
 	}
 	now := time.Now()
-	one := &task{Task: t, enqueued: now, due: now.Add(t.Delay), place: q.nextLocked()}
-	one.Payload = slices.Clone(t.Payload)
+	one := &task{Task: t, enqueued: now, due: now.Add(t.Delay), ticket: q.nextLocked()}
+	one.Payload, one.place = slices.Clone(t.Payload), one.ticket
 	if t.Delay == 0 {
-		one.line = one.place
+		one.line = one.ticket
 	}
 	q.tasks[t.ID] = one
 	return true
@@ -197,13 +200,23 @@ func (q *Queue) receive(ctx context.Context) *queue.Delivery {
 		q.mu.Unlock()
 		return nil
 	}
-	t.attempts++
-	q.fence++
-	a := &attempt{queue: q, task: t}
-	t.running, t.fence, t.received = a, q.fence, time.Now()
-	one, count, fence, enqueued := t.Task, t.attempts, q.fence, t.enqueued
+	a := q.takeLocked(t)
+	one, of := t.Task, taskdouble.Delivery{
+		Attempt: t.attempts, Interruptions: t.interruptions, Fence: t.fence, EnqueuedAt: t.enqueued, Lease: a,
+	}
 	q.mu.Unlock()
-	d, chosen := q.inside.Deliver(ctx, one, count, fence, enqueued, a) // without mu, as it calls the observer
+	d, chosen := q.inside.Deliver(ctx, one, of) // without mu, as it calls the observer
 	a.chosen = chosen
 	return d
+}
+
+// takeLocked begins an attempt at a task.
+func (q *Queue) takeLocked(t *task) *attempt {
+	t.attempts++
+	q.fence++
+	t.running, t.fence, t.received = &attempt{queue: q, task: t}, q.fence, time.Now()
+	if t.interruptions > 0 {
+		q.suspect = t
+	}
+	return t.running
 }

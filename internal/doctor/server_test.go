@@ -63,8 +63,7 @@ func TestRoundTripIsSlow(t *testing.T) {
 	late(2)
 	d = doctorOf(c)
 	d.roundTrip(t.Context())
-	require.Equal(t, map[string]Level{"round trip": Warn}, bad(d.findings))
-	require.Contains(t, d.findings[0].Found, "the slowest of 2 ")
+	requireLines(t, []Finding{{"round trip", Warn, "the slowest of 2 ", "use longer leases"}}, d.findings)
 	require.Contains(t, d.findings[0].Found, "renewed each 10s")
 }
 
@@ -101,6 +100,7 @@ func TestReplicas(t *testing.T) {
 	testkit.Eventually(t, testkit.Patience, func() bool { return check().Level == Warn },
 		"a replica without data is not found")
 	require.Equal(t, "2, but 1 are not online", check().Found)
+	require.Contains(t, check().Remedy, "see their logs")
 }
 
 // A slot that is half moved is found, whichever of its masters is asked first.
@@ -124,7 +124,7 @@ func TestClusterInTrouble(t *testing.T) {
 		moves = append(moves, cluster.BeginMove(t, slot, masters[2]))
 	}
 	from, to := cluster.Master(t, 1).Address, masters[2].Address
-	require.Equal(t, map[string]Level{"slots": Warn}, bad(check()))
+	requireLines(t, []Finding{{"slots", Warn, "half moved: 1 from ", "end each move by CLUSTER SETSLOT"}}, check())
 	const moved = "half moved: 1 from %[1]s to %[2]s, 2 from %[1]s to %[2]s, 3 from %[1]s to %[2]s, and 2 more"
 	require.Equal(t, []string{fmt.Sprintf(moved, from, to)}, found(check(), "slots"))
 	require.Equal(t, map[string]Level{"slots": Warn}, bad(Look(t.Context(), c, testkit.Patience)))
@@ -144,8 +144,7 @@ func TestClusterInTrouble(t *testing.T) {
 	masters[2].Do(t, "CLUSTER", "SETSLOT", 5, "STABLE")
 
 	masters[1].Do(t, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-	require.Equal(t, map[string]Level{"eviction": Warn}, bad(check()))
-	require.Contains(t, found(check(), "eviction")[0], "1 of 3 masters: allkeys-lru")
+	requireLines(t, []Finding{{"eviction", Warn, "1 of 3 masters: allkeys-lru", evicts}}, check())
 }
 
 func stringOf(t *testing.T, s *redistest.Server, command string, args ...any) string {
@@ -163,13 +162,13 @@ func TestClock(t *testing.T) {
 	for _, tt := range []struct {
 		before, between time.Duration
 		level           Level
-		found           string
+		found, remedy   string
 	}{
-		{0, 0, OK, "agrees"},
-		{time.Hour, 0, OK, "ahead by (1h0m|59m59)"},
-		{-2 * time.Hour, 0, OK, "ahead by -(1h0m|59m59)"},
-		{0, 10 * time.Second, Warn, "set by (10|9.9)"},
-		{0, -10 * time.Second, Warn, "set by -(10|9.9)"},
+		{0, 0, OK, "agrees", "^$"},
+		{time.Hour, 0, OK, "ahead by (1h0m|59m59)", "no lock depends on it"},
+		{-2 * time.Hour, 0, OK, "ahead by -(1h0m|59m59)", "no lock depends on it"},
+		{0, 10 * time.Second, Warn, "set by (10|9.9)", "be slewed, not set"},
+		{0, -10 * time.Second, Warn, "set by -(10|9.9)", "be slewed, not set"},
 	} {
 		clock.Advance(t, tt.before)
 		d := doctorOf(c)
@@ -178,5 +177,6 @@ func TestClock(t *testing.T) {
 		d.clock(first, d.readClock(t.Context()))
 		require.Equal(t, tt.level, d.findings[0].Level, "%v", d.findings)
 		require.Regexp(t, tt.found, d.findings[0].Found)
+		require.Regexp(t, tt.remedy, d.findings[0].Remedy)
 	}
 }

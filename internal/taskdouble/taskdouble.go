@@ -21,10 +21,21 @@ type Attempt interface {
 
 // Settings are the options of a queue that a double follows.
 type Settings struct {
+	Lease   time.Duration
+	Fatal   int // interruptions of a dead letter
 	Unique  time.Duration
 	Letters int
 	Age     time.Duration
 	Limit   int // of tasks in flight; 0 for none
+}
+
+// Delivery is what a delivery has beside its task.
+type Delivery struct {
+	Attempt, Interruptions int
+
+	Fence      int64
+	EnqueuedAt time.Time
+	Lease      Attempt
 }
 
 var of func(name string, options any) (queue any, err error)

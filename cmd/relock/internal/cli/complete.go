@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,7 @@ func (c *connection) completeKey(
 			if err != nil || len(keys) == completionKeys {
 				break
 			}
-			if quoted(info.Key) == info.Key { // a shell would read others differently
+			if isWord(info.Key) {
 				keys = append(keys, info.Key)
 			}
 		}
@@ -52,7 +53,7 @@ func (c *connection) completeQueue(
 			if err != nil || len(names) == completionKeys {
 				break
 			}
-			if strings.HasPrefix(name, begin) && quoted(name) == name {
+			if strings.HasPrefix(name, begin) && isWord(name) {
 				names = append(names, name)
 			}
 		}
@@ -78,7 +79,7 @@ func (c *connection) completeLetter(
 				break
 			}
 			id := letter.ID
-			if strings.HasPrefix(id, begin) && quoted(id) == id && !slices.Contains(args[1:], id) {
+			if strings.HasPrefix(id, begin) && isWord(id) && !slices.Contains(args[1:], id) {
 				ids = append(ids, id)
 			}
 		}
@@ -102,7 +103,7 @@ func (c *connection) completePaused(
 			if err != nil || len(keys) == completionKeys {
 				break
 			}
-			if strings.HasPrefix(paused.Key, begin) && quoted(paused.Key) == paused.Key {
+			if strings.HasPrefix(paused.Key, begin) && isWord(paused.Key) {
 				keys = append(keys, paused.Key)
 			}
 		}
@@ -121,6 +122,16 @@ func (c *connection) briefly(cmd *cobra.Command, f func(context.Context, *relock
 		f(ctx, client)
 		return nil
 	})
+}
+
+// isWord reports whether all shells read a name as it is. Only such a name is
+// offered: bash inserts what several names begin with, without quotes, and the
+// next completion evaluates it. Others may have chosen these names.
+func isWord(name string) bool {
+	return !strings.HasPrefix(name, "-") && !strings.HasPrefix(name, "=") &&
+		!strings.ContainsFunc(name, func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:@%+=,[]", r)
+		})
 }
 
 // literal escapes a text for a pattern of SCAN.

@@ -241,14 +241,19 @@ func TestMistakesOfTools(t *testing.T) {
 func TestCompletionOfKeys(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for _, key := range []string{"orders/1", "orders/2", "mails", "orders/a b", "[x"} {
+	odd := []string{"orders/a b", "orders/$(x)", "orders/`x`", "orders/;x", "orders/é~\u202e", "-orders", "=orders"}
+	for _, key := range append(odd, "orders/1", "orders/2", "orders/é", "mails", "[x") {
 		b.hold(key)
 	}
 	out := b.ask("__complete", "inspect", "ord").out
 	require.Contains(t, out, "orders/1\n")
 	require.Contains(t, out, "orders/2\n")
+	require.Contains(t, out, "orders/é\n")
 	require.NotContains(t, out, "mails")
-	require.NotContains(t, out, "orders/a b")
+	all := b.ask("__complete", "inspect", "").out
+	for _, key := range odd {
+		require.NotContains(t, all, key)
+	}
 	require.Contains(t, b.ask("__complete", "release", "[").out, "[x\n")
 	require.NotContains(t, b.ask("__complete", "inspect", "mails", "ord").out, "orders")
 	b.proxy.Refuse()

@@ -26,6 +26,13 @@ type terminal struct {
 // relock run --foreground with these arguments.
 func (b *bench) terminal(text string, args ...string) *terminal {
 	b.Helper()
+	argv := b.shell(text, append([]string{"--foreground"}, args...)...)
+	return b.onTerminal(append([]string{argv[0], "-m"}, argv[1:]...))
+}
+
+// onTerminal runs a program on a new terminal, with more variables.
+func (b *bench) onTerminal(argv []string, env ...string) *terminal {
+	b.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	require.NoError(b, err)
 	control := os.NewFile(uintptr(fd), "ptmx")
@@ -36,9 +43,8 @@ func (b *bench) terminal(text string, args ...string) *terminal {
 	require.NoError(b, err)
 	defer side.Close() //nolint:errcheck // a copy
 
-	argv := b.shell(text, append([]string{"--foreground"}, args...)...)
-	p := &process{TB: b, cmd: exec.Command(argv[0], append([]string{"-m"}, argv[1:]...)...), done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), asRelock+"=1", "GORACE=atexit_sleep_ms=0")
+	p := &process{TB: b, cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
+	p.cmd.Env = append(append(os.Environ(), asRelock+"=1", "GORACE=atexit_sleep_ms=0"), env...)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = side, side, side
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	shown := make(chan struct{})
