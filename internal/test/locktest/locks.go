@@ -113,20 +113,11 @@ type RWLock struct {
 // RLock is that of relock.RWLock.
 func (l RWLock) RLock(ctx context.Context) error { return l.reads.Lock(ctx) }
 
-// TryRLock is that of relock.RWLock.
-func (l RWLock) TryRLock(ctx context.Context) error { return l.reads.TryLock(ctx) }
-
 // RUnlock is that of relock.RWLock.
 func (l RWLock) RUnlock(ctx context.Context) error { return l.reads.Unlock(ctx) }
 
 // RAcquire is that of relock.RWLock.
 func (l RWLock) RAcquire(ctx context.Context) (relock.Hold, error) { return l.reads.Acquire(ctx) }
-
-// TryRAcquire is that of relock.RWLock.
-func (l RWLock) TryRAcquire(ctx context.Context) (relock.Hold, error) { return l.reads.TryAcquire(ctx) }
-
-// RLocker is that of relock.RWLock.
-func (l RWLock) RLocker() relock.Mutex { return l.reads }
 
 // owned is a lock whose calls are those of one owner.
 type owned struct {
