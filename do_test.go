@@ -19,7 +19,7 @@ import (
 
 func TestDo(t *testing.T) {
 	t.Parallel()
-	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
 		l := newLock("k", c)
 		run := func(fn func(context.Context) error) error { return l.Do(t.Context(), fn) }
 		for name, check := range map[string]func(t *testing.T){

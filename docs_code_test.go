@@ -112,7 +112,7 @@ func executed(t *testing.T) (examples []string) {
 	t.Helper()
 	for _, pattern := range []string{"example*_test.go", "examples/*/main.go"} {
 		for _, file := range glob(t, pattern) {
-			examples = append(examples, snippets.Bare(readFile(t, file)))
+			examples = append(examples, bare(readFile(t, file)))
 		}
 	}
 	return examples
@@ -120,7 +120,7 @@ func executed(t *testing.T) (examples []string) {
 
 // partsOf reports whether each piece of the code is in an example.
 func partsOf(examples []string, code string) bool {
-	for _, piece := range snippets.Pieces(code) {
+	for _, piece := range pieces(code) {
 		if !slices.ContainsFunc(examples, func(example string) bool { return strings.Contains(example, piece) }) {
 			return false
 		}
@@ -166,8 +166,36 @@ func TestReadmes(t *testing.T) {
 		require.LessOrEqual(t, strings.Count(text, "\n"), 150, file)
 		require.LessOrEqual(t, len(text), 9000, file)
 		for _, block := range snippets.Blocks(t, file) {
-			code[i] = append(code[i], snippets.Bare(block))
+			code[i] = append(code[i], bare(block))
 		}
 	}
 	require.Equal(t, code[0], code[1])
+}
+
+var aComment = regexp.MustCompile(`(^|\s)//( .*)?$`)
+
+// bare returns code without comments, indentation and empty lines.
+func bare(code string) string { return strings.Join(pieces(code), "\n") }
+
+// pieces returns what bare does, in pieces: a line that has only a comment ends
+// one.
+func pieces(code string) (all []string) {
+	var piece []string
+	end := func() {
+		if len(piece) > 0 {
+			all = append(all, strings.Join(piece, "\n"))
+		}
+		piece = nil
+	}
+	for line := range strings.Lines(code) {
+		text := strings.TrimSpace(aComment.ReplaceAllString(strings.TrimRight(line, "\n"), ""))
+		switch {
+		case text != "":
+			piece = append(piece, text)
+		case strings.TrimSpace(line) != "":
+			end()
+		}
+	}
+	end()
+	return all
 }

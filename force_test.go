@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -169,7 +169,7 @@ func TestForceUnlockOfWhatNobodyHolds(t *testing.T) {
 		require.NoError(t, c.ForceUnlock(t.Context(), name, "early"))
 		locktest.RequireFree(t, s, c, name)
 	}
-	s.Do(t, "SET", locktest.KeyOf(c, "k"), scripttest.WaitNamed("c1", 7, "pu").Reserved(), "PX", 60_000)
+	s.Do(t, "SET", locktest.KeyOf(c, "k"), lockspec.Reservation("c1:7:pu:7000"), "PX", 60_000)
 	require.NoError(t, c.ForceUnlock(t.Context(), "k", "nobody comes"))
 	locktest.RequireFree(t, s, c, "k")
 

@@ -148,3 +148,13 @@ func serveExamples(network, address string) {
 // shortHold is a maximum hold that a test waits for. A grant on a busy machine
 // does not take as long.
 const shortHold = 500 * time.Millisecond
+
+// eachKind runs a parallel subtest for each of the kinds, each with a client of
+// the shared server.
+func eachKind(t *testing.T, test func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock)) {
+	t.Helper()
+	s := redistest.Shared(t)
+	testkit.Each(t, locktest.Kinds, func(t *testing.T, _ string, newLock locktest.NewLock) {
+		test(t, s, locktest.NewTestClient(t, s), newLock)
+	})
+}

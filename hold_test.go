@@ -17,7 +17,7 @@ type userKey struct{}
 
 func TestHoldContext(t *testing.T) {
 	t.Parallel()
-	locktest.EachKind(t, func(t *testing.T, _ *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
+	eachKind(t, func(t *testing.T, _ *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), userKey{}, "value"))
 		h, err := newLock("k", c).Acquire(ctx)
 		require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestHoldContext(t *testing.T) {
 
 func TestExtend(t *testing.T) {
 	t.Parallel()
-	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
 		h := locktest.Take(t, newLock("k", c, relock.WithExpiry(20*time.Second)).Acquire)
 		require.NoError(t, h.Extend(t.Context(), 10*time.Minute))
 		require.Greater(t, locktest.PTTL(t, s, c, "k"), 9*time.Minute)
@@ -77,7 +77,7 @@ func TestExtend(t *testing.T) {
 
 func TestMinHold(t *testing.T) {
 	t.Parallel()
-	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
 		kept := func(key string, minimum time.Duration) locktest.AnyLock {
 			l := newLock(key, c, relock.WithMinHold(minimum))
 			require.NoError(t, l.Lock(t.Context()))
@@ -106,7 +106,7 @@ func TestMinHold(t *testing.T) {
 // has expired.
 func TestMinHoldOutlivesTheLease(t *testing.T) {
 	t.Parallel()
-	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
 		other := locktest.Sibling(t, s, c)
 		start, clock := time.Now(), testkit.NewStopwatch(t)
 		err := newLock("k", c, relock.WithExpiry(600*time.Millisecond), relock.WithMinHold(1200*time.Millisecond)).Lock(t.Context())
@@ -122,7 +122,7 @@ func TestMinHoldOutlivesTheLease(t *testing.T) {
 
 func TestMaxHold(t *testing.T) {
 	t.Parallel()
-	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
 		const limit = 500 * time.Millisecond
 		var clock *testkit.Stopwatch
 		h := takeInTime(t, func(ctx context.Context) (relock.Hold, error) {

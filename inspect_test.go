@@ -18,7 +18,6 @@ import (
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -106,7 +105,7 @@ func TestInspectReservedAndKept(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.OnShared(t)
 	for letters, kind := range map[string]string{"pu": "plain", "pf": "plain", "ru": "reentrant", "rf": "reentrant"} {
-		s.Do(t, "SET", locktest.KeyOf(c, "k"), scripttest.WaitNamed("c1", 7, letters).Reserved(), "PX", 60_000)
+		s.Do(t, "SET", locktest.KeyOf(c, "k"), lockspec.Reservation("c1:7:"+letters+":7000"), "PX", 60_000)
 		info := locktest.Inspect(t, c, "k")
 		require.Equal(t, relock.Info{
 			Key: "k", State: relock.StateReserved, Kind: relock.Kind(kind), Fair: letters[1] == 'f',

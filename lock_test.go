@@ -28,7 +28,7 @@ func TestTryLockDoesNotWait(t *testing.T) {
 // An Unlock after the lease has expired does not affect the next holder.
 func TestUnlockAfterExpiryWhileAnotherHolds(t *testing.T) {
 	t.Parallel()
-	locktest.EachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
 		l := newLock("k", c, relock.WithExpiry(600*time.Millisecond))
 		require.NoError(t, inTime(t, func() error { return l.Lock(t.Context()) }))
 		next := locktest.Owned("next", newLock("k", locktest.Sibling(t, s, c), relock.WithBlock()))

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -13,8 +13,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/relock-go/relock/internal/test/ports"
 )
 
 // deletions is a server that counts what the transactions delete.
@@ -106,23 +104,18 @@ func TestForgetCancelledInSmallerRequestsOnServer(t *testing.T) {
 // transaction.
 func strictServer(t *testing.T, ops int) *clientv3.Client {
 	t.Helper()
-	var addresses [2]string
-	for n := range addresses {
-		port, err := ports.Free()
-		if err != nil {
-			t.Fatal(err)
-		}
-		addresses[n] = "127.0.0.1:" + port
-	}
 	var p serverProcess
-	p.start(fmt.Sprintf(`{"Dir": %q, "Name": "m", "Client": %q, "Peer": %q, "Cluster": "m=http://%s", "MaxTxnOps": %d}`,
-		filepath.Join(t.TempDir(), "m"), addresses[0], addresses[1], addresses[1], ops))
+	p.start(fmt.Sprintf(`{"MaxTxnOps": %d}`, ops))
 	t.Cleanup(p.stop)
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{p.address}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
+	tooMany := slices.Repeat([]clientv3.Op{clientv3.OpGet("key")}, ops+1)
+	if _, err := client.Txn(context.Background()).Then(tooMany...).Commit(); !errors.Is(err, rpctypes.ErrTooManyOps) {
+		t.Fatalf("%d operations: %v", len(tooMany), err)
+	}
 	return client
 }
 

@@ -18,47 +18,26 @@ import (
 // front of the functions of the queue. For 2,000 random states of a lock, the
 // scripts with and without these paths answer the same and leave the same.
 func TestRWScriptsAloneAndInFull(t *testing.T) {
-	const histories, steps = 100, 20
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
-	full := withoutAlone(t)
-	for range histories {
-		fast, slow := scripttest.NewQueue(t, server), scripttest.NewQueue(t, server)
-		slow.Key += "slow"
-		slow.Clear()
-		mode := "fu"[random.IntN(2):][:1]
-		var done []string
-		for seq := 2; seq < steps+2; seq++ {
-			if random.IntN(8) == 0 {
-				stale := string("rw"[random.IntN(2)]) + ":stale:1"
-				for _, b := range []*scripttest.Queue{fast, slow} {
-					b.Clear()
-					b.Put(mode, -time.Second, stale)
-				}
-				done = append(done, "ended "+stale)
-			}
-			if random.IntN(8) == 0 {
-				for _, b := range []*scripttest.Queue{fast, slow} {
-					b.Do("DEL", b.Key)
-				}
-				done = append(done, "all have ended")
-			}
-			call, name := randomRW(random, mode, seq)
-			done = append(done, name)
-			call.Key = fast.Key
-			got, err := fast.Try(call)
-			require.NoError(t, err, done)
-			call.Key = slow.Key
-			if other := full[call.Script]; other != nil {
-				call.Script = other
-			}
-			want, err := slow.Try(call)
-			require.NoError(t, err, done)
-			require.Equal(t, codeOf(want), codeOf(got), done)
-			require.Equal(t, rwContent(t, slow), rwContent(t, fast), done)
+	shortcut{withoutAlone(t), randomRW, endRW, rwContent}.requireSame(t)
+}
+
+// endRW may end an entry of a lock, or all of them.
+func endRW(random *rand.Rand, mode string, locks ...*scripttest.Queue) (done []string) {
+	if random.IntN(8) == 0 {
+		stale := string("rw"[random.IntN(2)]) + ":stale:1"
+		for _, b := range locks {
+			b.Clear()
+			b.Put(mode, -time.Second, stale)
 		}
+		done = append(done, "ended "+stale)
 	}
+	if random.IntN(8) == 0 {
+		for _, b := range locks {
+			b.Do("DEL", b.Key)
+		}
+		done = append(done, "all have ended")
+	}
+	return done
 }
 
 // randomRW returns a request of one of a few waiters, and what it is. An unfair

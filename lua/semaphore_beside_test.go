@@ -19,48 +19,27 @@ import (
 // with and without these paths answer the same, and leave the same of what has
 // not ended.
 func TestSemaphoreScriptsBesideAndInFull(t *testing.T) {
-	const histories, steps = 100, 20
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
-	full := withoutBeside(t)
-	for range histories {
-		fast, slow := scripttest.NewQueue(t, server), scripttest.NewQueue(t, server)
-		slow.Key += "slow"
-		slow.Clear()
-		mode := "fu"[random.IntN(2):][:1]
-		var done []string
-		for range steps {
-			if random.IntN(8) == 0 {
-				stale := string("rkv"[random.IntN(3)]) + ":stale:1"
-				for _, b := range []*scripttest.Queue{fast, slow} {
-					none := len(b.Entries()) == 0
-					if b.Put("c"+mode, -time.Second, stale); none {
-						b.Do("PEXPIRE", b.Key, 1000) // no lock outlives its last entry by more
-					}
-				}
-				done = append(done, "ended "+stale)
-			}
-			call, name := randomPermit(random, mode)
-			done = append(done, name)
-			call.Key = fast.Key
-			got, err := fast.Try(call)
-			require.NoError(t, err, done)
-			call.Key = slow.Key
-			if other := full[call.Script]; other != nil {
-				call.Script = other
-			}
-			want, err := slow.Try(call)
-			require.NoError(t, err, done)
-			require.Equal(t, codeOf(want), codeOf(got), done)
-			require.Equal(t, semaphoreContent(t, slow), semaphoreContent(t, fast), done)
+	shortcut{withoutBeside(t), randomPermit, endPermit, semaphoreContent}.requireSame(t)
+}
+
+// endPermit may end a permit.
+func endPermit(random *rand.Rand, mode string, locks ...*scripttest.Queue) (done []string) {
+	if random.IntN(8) != 0 {
+		return nil
+	}
+	stale := string("rkv"[random.IntN(3)]) + ":stale:1"
+	for _, b := range locks {
+		none := len(b.Entries()) == 0
+		if b.Put("c"+mode, -time.Second, stale); none {
+			b.Do("PEXPIRE", b.Key, 1000) // no lock outlives its last entry by more
 		}
 	}
+	return []string{"ended " + stale}
 }
 
 // randomPermit returns a request of one of a few waiters, and what it is. An
 // unfair semaphore gets no queue, as time decides who may overtake.
-func randomPermit(random *rand.Rand, mode string) (script.Call, string) {
+func randomPermit(random *rand.Rand, mode string, _ int) (script.Call, string) {
 	n := random.IntN(5) + 1
 	w := scripttest.PermitNamed(fmt.Sprint("c", n), 1, mode, 1+n%3, time.Duration(n%2)*scripttest.Lease/2)
 	calls := []script.Call{

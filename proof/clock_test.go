@@ -136,7 +136,7 @@ func TestClockOfTheNewMasterDecides(t *testing.T) {
 		master := redistest.StartTCP(t, "--repl-diskless-sync-delay", "0")
 		replica, clock := redistest.StartWithClock(t)
 		clock.Advance(t, jump)
-		locktest.Replicate(t, replica, master)
+		replica.Follow(t, master)
 		one := locktest.Take(t, relock.NewRedisLock("k", clientOf(t, master), relock.WithExpiry(lease), relock.WithReplicas(1, 10*time.Second), relock.WithBlock()).Acquire)
 		master.Kill(t)
 		replica.Do(t, "REPLICAOF", "NO", "ONE")

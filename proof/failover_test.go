@@ -33,6 +33,23 @@ func newClusterSet(t testing.TB) (locktest.FailingSet, func() *relock.Client, [2
 	return c, func() *relock.Client { return clientOfSet(t, c) }, locks
 }
 
+// lostReleases are the ways in which a failover loses releases that the old
+// master has answered: a planned one, after which that goes on taking writes
+// for a while, and the death of a master whose replicas lag.
+func lostReleases(set locktest.FailingSet) map[string]func(*redistest.Server, testing.TB) {
+	return map[string]func(*redistest.Server, testing.TB){
+		"planned": func(s *redistest.Server, t testing.TB) { set.TakeOver(t, s) },
+		"killed": func(s *redistest.Server, t testing.TB) {
+			set.CutReplication(t, s)
+			time.Sleep(lag)
+			s.Kill(t)
+		},
+	}
+}
+
+// lag is how far the replicas are behind when their master is killed.
+const lag = 50 * time.Millisecond
+
 // clientOfSet returns a client of a set with the prefix of all.
 func clientOfSet(t testing.TB, set locktest.FailingSet, opts ...relock.ClientOption) *relock.Client {
 	opts = append(opts, relock.WithKeyPrefix(prefix))
@@ -94,7 +111,7 @@ func TestLostReleasesEndWithTheirLeases(t *testing.T) {
 		// The old master grants nothing meanwhile: it has too few replicas.
 		l := locktest.NewFailoverLoad(t, set, locks, newClient, 2, relock.WithWatchdog(lease))
 		for range pick(10, 1) {
-			for _, end := range locktest.LostReleases(set) {
+			for _, end := range lostReleases(set) {
 				watch, before := testkit.NewStopwatch(t), len(l.BothAfterCopy)
 				l.FailOver(end)
 				watch.Check(l.BothAfterCopy[before], lease+time.Second)
@@ -119,11 +136,11 @@ func TestFairOrderAfterAFailover(t *testing.T) {
 	rows["Sentinels/killed"] = fairFailure{failures()["Sentinels/killed"], later}
 	together(t, rows, func(t *testing.T, f fairFailure) {
 		set, newClient, locks := f.set(t)
-		o := locktest.NewFailoverOrder(t, set, locks[1], newClient)
+		o := newFairOrder(t, set, locks[1], newClient)
 		for range pick(5, 1) {
 			for _, pause := range f.pauses {
 				old := set.MasterOf(t, prefix+locks[1])
-				o.Require(func(relock.Hold) {
+				o.require(func(relock.Hold) {
 					f.end(old, t)
 					locktest.AwaitPromotion(t, set, old, "probe:{"+locks[1]+"}")
 					<-time.After(pause)
@@ -145,12 +162,12 @@ type fairFailure struct {
 func TestFairOrderAfterPlannedFailovers(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinels(t, downAfter)
-	o := locktest.NewFailoverOrder(t, s, "fair", func() *relock.Client { return locktest.SentinelClient(t, s, relock.WithKeyPrefix(prefix)) })
+	o := newFairOrder(t, s, "fair", func() *relock.Client { return locktest.SentinelClient(t, s, relock.WithKeyPrefix(prefix)) })
 	for range pick(10, 1) {
 		old := s.MasterOf(t, "")
-		o.Require(func(h relock.Hold) {
+		o.require(func(h relock.Hold) {
 			s.FailOver(t)
-			o.AwaitAt(s.FailOver(t), h)
+			o.awaitAt(s.FailOver(t), h)
 		})
 		s.Return(t, old)
 	}
@@ -175,16 +192,15 @@ func TestClientThatIsCutOffInAFailover(t *testing.T) {
 	sets := map[string]newSet{"Sentinels": newSentinelSet, "Cluster": newClusterSet}
 	together(t, sets, func(t *testing.T, start newSet) {
 		set, newClient, locks := start(t)
-		l := locktest.NewFailoverLoad(t, set, locks, newClient, 0)
-		var way locktest.Network
-		c := clientOfSet(t, set, relock.WithDialer(way.Dial))
+		l := &cutOff{FailoverLoad: locktest.NewFailoverLoad(t, set, locks, newClient, 0), set: set, lock: locks[0]}
+		c := clientOfSet(t, set, relock.WithDialer(l.way.dial))
 		for range pick(5, 1) {
-			for _, end := range locktest.LostReleases(set) {
-				l.FailOverWithout(c, &way, end)
+			for _, end := range lostReleases(set) {
+				l.failOver(c, end)
 			}
 		}
 		l.Stop()
-		l.Report()
+		l.report()
 	})
 }
 

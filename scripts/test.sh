@@ -62,9 +62,9 @@ fi
 
 if [ "${1:-}" = cover ]; then
 	rm -f coverage.out
-	engine=$(go list . ./internal/... | grep -Ev '/(competition|conformtest|containertest|faults|locktest|ports|redistest|scripttest|testkit)$' | paste -sd, -)
+	engine=$(go list . ./internal/... | grep -v /internal/test/ | paste -sd, -)
 	# shellcheck disable=SC2046 # one word for each package
-	RELOCK_CELLS=all go test $race -shuffle=on -p 2 -parallel "$(side_by_side 3)" -coverpkg="$engine" -coverprofile=coverage.out $(go list . ./lua ./internal/... ./proof/matrix | grep -Ev '/(competition|containertest|faults|ports|redistest)$') || {
+	RELOCK_CELLS=all go test $race -shuffle=on -p 2 -parallel "$(side_by_side 3)" -coverpkg="$engine" -coverprofile=coverage.out $(go list . ./lua ./internal/... ./proof/matrix | grep -v /internal/test/) || {
 		rm -f coverage.out
 		exit 1
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -215,4 +216,15 @@ func requireEnds(t testing.TB, h relock.Hold, cause error) {
 func requireGranted(t testing.TB, result <-chan error) {
 	t.Helper()
 	require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
+}
+
+// rwStored returns what the server has of a read/write lock by the owner's
+// name, as '<r or w> <reads>:<writes>'.
+func rwStored(t testing.TB, s *redistest.Server, c *relock.Client, key string) map[string]string {
+	t.Helper()
+	stored := map[string]string{}
+	for _, e := range scripttest.ReadRW(t, s.Dial(t), locktest.KeyOf(c, key)) {
+		stored[e.Owner] = e.Kind + " " + e.Counts
+	}
+	return stored
 }

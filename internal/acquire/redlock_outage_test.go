@@ -23,7 +23,7 @@ func TestRedLockOverAMasterAndItsReplicas(t *testing.T) {
 	servers := []*redistest.Server{master, redistest.StartTCP(t), redistest.StartTCP(t)}
 	b := locktest.NewRedBench(t, servers)
 	for _, replica := range servers[1:] {
-		locktest.Replicate(t, replica, master)
+		replica.Follow(t, master)
 	}
 	for _, s := range servers {
 		locktest.AwaitUp(t, s)

@@ -20,7 +20,7 @@ import (
 // stored returns the levels in Redis by owner, see [locktest.RwStored].
 func (b *bench) stored(key string) map[string]string {
 	b.Helper()
-	return locktest.RWStored(b, b.server, b.client, key)
+	return rwStored(b, b.server, b.client, key)
 }
 
 // requireGone checks that nothing is left of a read/write lock.

@@ -222,7 +222,7 @@ func TestRWLockWaitersOfOneOwner(t *testing.T) {
 		q.Unlock(h)
 		first, second := r.Granted(), w.Granted()
 		q.requireWaits(other)
-		stored := locktest.RWStored(t, q.Server, q.Clients[0], locktest.QueueKey)
+		stored := rwStored(t, q.Server, q.Clients[0], locktest.QueueKey)
 		require.Equal(t, map[string]string{locktest.Engine(q.Clients[1]).Identity.Named("me"): "w 1:1"}, stored)
 		q.Unlock(first)
 		q.Unlock(second)

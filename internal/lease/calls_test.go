@@ -95,9 +95,9 @@ func TestPanicInUserDial(t *testing.T) {
 // are renewed.
 func TestLogHandlerThatBlocks(t *testing.T) {
 	t.Parallel()
-	stuck := locktest.NewStuckLog(t)
-	defer stuck.Free()
-	s, c := locktest.OnOwn(t, stuck.Option(), relock.WithWatchdog(time.Minute))
+	stuck := newStuckLog(t)
+	defer stuck.free()
+	s, c := locktest.OnOwn(t, stuck.option(), relock.WithWatchdog(time.Minute))
 	acquire := func(key string, c *relock.Client) relock.Hold {
 		return locktest.Take(t, relock.NewRedisLock(key, c).Acquire)
 	}
@@ -108,7 +108,7 @@ func TestLogHandlerThatBlocks(t *testing.T) {
 	}, "the subscription is there")
 
 	s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
-	stuck.Await(t)
+	stuck.await(t)
 	require.NoError(t, testkit.ResultWithin(t, testkit.Async(t, func() error { return other.Unlock(t.Context()) }), testkit.Patience))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

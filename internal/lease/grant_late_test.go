@@ -23,14 +23,14 @@ func TestGrantAfterItsLease(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
 	release := requestsOf["RedisLock"].release
-	c.LateAnswers(2)
+	lateAnswers(c.Client, 2)
 	c.Proxy.On(release, faults.Every, faults.HoldOnly)
 	h := c.Take("RedisLock", relock.WithBlock(), relock.WithWatchdog(5*time.Second)) // when the key has expired
 	require.NoError(t, h.Err())
 	require.True(t, c.Proxy.Await(release, 2, testkit.Patience), "released")
-	before := c.Bench.State().Content
+	before := c.State().Content
 	c.Proxy.Release()
-	require.Equal(t, before, c.Bench.State().Content)
+	require.Equal(t, before, c.State().Content)
 	require.NoError(t, h.Err())
 }
 
@@ -39,7 +39,7 @@ func TestGrantAfterItsLease(t *testing.T) {
 func TestReentrantGrantAfterItsLease(t *testing.T) {
 	locktest.EachMode(t, []locktest.QueueMode{locktest.ReentrantUnfair, locktest.ReentrantFair}, func(t testing.TB, m locktest.QueueMode) {
 		c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
-		c.LateAnswers(1)
+		lateAnswers(c.Client, 1)
 		c.Proxy.On(requestsOf["ReentrantLock"].release, 1, faults.HoldOnly)
 		c.Proxy.On(faults.Script(script.Cancel.SHA), 1, faults.HoldOnly)
 		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
@@ -48,7 +48,7 @@ func TestReentrantGrantAfterItsLease(t *testing.T) {
 		result := testkit.Async(t, func() error { return lock.Lock(ctx) })
 		enqueued := map[bool]int{false: 1, true: 2}[m.Fair] // a fair lock's late request is one, too
 		require.True(t, c.Proxy.Await(faults.Script(script.Enqueue.SHA), enqueued, testkit.Patience), "it has to wait for its own release")
-		holdID := func() string { return c.Bench.State().Content.(map[string]string)["hold"] }
+		holdID := func() string { return c.State().Content.(map[string]string)["hold"] }
 		late := holdID()
 		c.Proxy.Release()
 		require.NoError(t, testkit.ResultWithin(t, result, testkit.Patience))
@@ -94,7 +94,7 @@ func TestLateGrantIsNotKept(t *testing.T) {
 		cells = append(cells, locktest.Subtest{Name: fmt.Sprint(n, ", ", m.Title(), "/lease"), Run: func(t testing.TB) {
 			c := newBench(t)
 			lock := m.Lock(c.Client, long)
-			c.LateAnswers(1)
+			lateAnswers(c.Client, 1)
 			late(c, lock)
 			require.NoError(t, lock.TryLock(t.Context()))
 			require.NoError(t, lock.Unlock(t.Context()))

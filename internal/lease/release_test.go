@@ -46,7 +46,7 @@ func TestUnlockAfterValidUntilIsNoSuccess(t *testing.T) {
 		<-time.After(time.Until(h.ValidUntil()) - lease/6) // the first copy has this time for its answer
 		result := testkit.Async(c, func() error { return h.Unlock(c.Context()) })
 		c.Proxy.Await(r.release, 1, testkit.Patience) // none is sent if the lease expired before the Unlock
-		c.Server.Do(c, "DEL", c.Bench.Key)
+		c.Server.Do(c, "DEL", c.Key)
 		err := testkit.ResultWithin(c, result, testkit.Patience)
 		require.Error(c, err)
 		if !errors.Is(err, relock.ErrUnconfirmed) {

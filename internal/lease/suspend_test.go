@@ -79,18 +79,18 @@ func takeQuorum(t *testing.T) (suspend func(time.Duration), take func() *lease.H
 // A caller that asks while the suspend is still logged gets no other answer.
 func TestSuspendIsLostForAllBeforeItIsLogged(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		stuck := locktest.NewStuckLog(t)
+		stuck := newStuckLog(t)
 		e := newEngine(t, stuck, lease.Hooks{})
 		holds := []*lease.Hold{e.take(t, lockspec.Plain, "a"), e.take(t, lockspec.Plain, "b"), e.take(t, lockspec.Plain, "c")}
 		e.suspend(time.Minute)
 		first := testkit.Async(t, holds[0].Err)
-		defer stuck.Free()
-		stuck.Await(t)
+		defer stuck.free()
+		stuck.await(t)
 		for _, h := range holds[1:] {
 			require.ErrorIs(t, h.Err(), errs.ErrLockLost)
 			require.ErrorIs(t, context.Cause(h.Context()), errs.ErrLockLost)
 		}
-		stuck.Free()
+		stuck.free()
 		require.ErrorIs(t, testkit.ResultWithin(t, first, testkit.Patience), errs.ErrLockLost)
 	})
 }

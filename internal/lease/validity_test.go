@@ -76,7 +76,7 @@ func TestManyLeasesExpireTogether(t *testing.T) {
 // locks are logged.
 func TestHoldsExpireBeforeAnyIsLogged(t *testing.T) {
 	t.Parallel()
-	stuck := locktest.NewStuckLog(t)
+	stuck := newStuckLog(t)
 	e := newEngine(t, stuck, lease.Hooks{})
 	var leases []*lease.Lease
 	for i := range 100 {
@@ -94,9 +94,9 @@ func TestHoldsExpireBeforeAnyIsLogged(t *testing.T) {
 	for _, one := range several.Members() {
 		rush(one.Lease(), time.Nanosecond) // the last ones of the batch
 	}
-	stuck.Await(t)
+	stuck.await(t)
 	require.ErrorIs(t, testkit.EndedWithin(t, ctx, testkit.Patience), errs.ErrLockLost)
-	stuck.Free()
+	stuck.free()
 }
 
 // The validity of a hold that the server has refused ends sooner while other
@@ -157,8 +157,8 @@ func TestValidityCountsFromTheSending(t *testing.T) {
 	const length = locktest.FaultLease
 	eachKind(t, map[string]kindTest{
 		"acquire": func(c *locktest.FaultBench, kind string, r requests) {
-			c.DelayThenLose(r.acquire)
-			c.RequireValidity(c.Take(kind), r.acquire, length)
+			delayThenLose(c, r.acquire)
+			requireValidity(c, c.Take(kind), r.acquire, length)
 		},
 		"script or re-entry": func(c *locktest.FaultBench, kind string, r requests) {
 			if kind == "RedisLock" {
@@ -166,22 +166,22 @@ func TestValidityCountsFromTheSending(t *testing.T) {
 			} else {
 				c.Take(kind)
 			}
-			c.DelayThenLose(r.again)
-			c.RequireValidity(c.Take(kind), r.again, length)
+			delayThenLose(c, r.again)
+			requireValidity(c, c.Take(kind), r.again, length)
 		},
 		"renewal": func(c *locktest.FaultBench, kind string, r requests) {
-			c.DelayThenLose(r.renew)
+			delayThenLose(c, r.renew)
 			h := c.Take(kind, relock.WithWatchdog(length))
 			before := h.ValidUntil()
 			leaseOf(h).RenewNow()
 			c.WaitFor(locktest.FaultPatience, func() bool { return h.ValidUntil() != before }, "not renewed")
-			c.RequireValidity(h, r.renew, length)
+			requireValidity(c, h, r.renew, length)
 		},
 		"Extend": func(c *locktest.FaultBench, kind string, r requests) {
 			h := c.Take(kind, relock.WithExpiry(length))
-			c.DelayThenLose(r.renew)
+			delayThenLose(c, r.renew)
 			require.NoError(c, h.Extend(c.Context(), 2*length))
-			c.RequireValidity(h, r.renew, 2*length)
+			requireValidity(c, h, r.renew, 2*length)
 		},
 	})
 }
@@ -206,14 +206,14 @@ func TestLevelAfterItsMaximumHold(t *testing.T) {
 // What was lost is released before anything is logged.
 func TestLossIsLoggedLast(t *testing.T) {
 	t.Parallel()
-	stuck := locktest.NewStuckLog(t)
-	defer stuck.Free()
-	s, c := locktest.OnOwn(t, stuck.Option())
+	stuck := newStuckLog(t)
+	defer stuck.free()
+	s, c := locktest.OnOwn(t, stuck.option())
 	for _, l := range []locktest.AnyLock{relock.NewRedisLock("one", c, relock.WithMaxHold(time.Hour)), relock.NewMultiLock([]string{"a", "b"}, c, relock.WithMaxHold(time.Hour))} {
 		h := locktest.Take(t, l.Acquire)
 		go locktest.Level(h).ReachMaxHold() // Close waits for its clean-up, the test for its end by freeing the log
 		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrMaxHold)
-		stuck.Await(t)
+		stuck.await(t)
 		testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "DBSIZE") == int64(0) }, "keys are left")
 	}
 }

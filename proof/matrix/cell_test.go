@@ -92,7 +92,7 @@ func (c *cell) held() int {
 	switch {
 	case c.nodes:
 		for _, s := range c.servers {
-			n += int(s.Do(c, "EXISTS", c.Bench.Key).(int64))
+			n += int(s.Do(c, "EXISTS", c.Key).(int64))
 		}
 		whole = len(c.servers)/2 + 1
 	case c.group:

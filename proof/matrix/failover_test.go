@@ -31,7 +31,7 @@ func newPair(t testing.TB) *pair {
 // becomes its replica.
 func (p *pair) failOver(keys ...string) {
 	p.promote(keys...)
-	locktest.Replicate(p, p.Master, p.Replica)
+	p.Master.Follow(p, p.Replica)
 }
 
 func (p *pair) promote(keys ...string) {

@@ -105,7 +105,7 @@ func TestNewMasterWithoutAReplica(t *testing.T) {
 	c := locktest.NewTestClient(t, r.Replica)
 	require.ErrorIs(t, relock.NewRedisLock("k", c, relock.WithReplicas(1, 200*time.Millisecond)).Lock(t.Context()), relock.ErrReplicas)
 	r.Master.BootAndLoad(t)
-	locktest.Replicate(t, r.Master, r.Replica)
+	r.Master.Follow(t, r.Replica)
 	h := locktest.Take(t, relock.NewRedisLock("k", c, locktest.OneReplica, relock.WithBlock()).Acquire)
 	require.NoError(t, h.Unlock(t.Context()))
 }
@@ -205,7 +205,7 @@ func TestReplicasThatDoNotComeDelayNoOtherRenewal(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewReplicated(t)
 	second := redistest.StartTCP(t)
-	locktest.Replicate(t, second, r.Master)
+	second.Follow(t, r.Master)
 	c := locktest.NewTestClient(t, r.Master)
 	eventually := func(key string, lease time.Duration, replicas int, timeout time.Duration) (h relock.Hold) {
 		testkit.Eventually(t, testkit.Patience, func() (ok bool) {

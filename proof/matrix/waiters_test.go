@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -192,7 +193,7 @@ func (c *waiterCell) givesUp() {
 		q.Unlock(h)
 	}
 	last := behind.Granted()
-	c.AwaitClaim()
+	c.awaitClaim()
 	before := c.Read()
 	c.awaitFault()
 	c.Proxy.Release()
@@ -337,4 +338,14 @@ func (c *transferCell) requireUnharmed(w, waits *locktest.Waiting) {
 	require.True(c, waits == nil || !waits.HasEnded(), "granted while another one has it")
 	c.unlock(h)
 	c.Proxy.Release()
+}
+
+// awaitClaim waits until the claim of a hold that was granted by a message is
+// executed.
+func (c *waiterCell) awaitClaim() {
+	c.Helper()
+	testkit.Eventually(c, testkit.Patience, func() bool {
+		text, ok := c.State().Content.(string)
+		return !ok || !strings.HasPrefix(text, lockspec.Reservation(""))
+	}, "the lock is claimed")
 }

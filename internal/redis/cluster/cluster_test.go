@@ -13,6 +13,7 @@ import (
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/searchtest"
 	"github.com/relock-go/relock/internal/test/testkit"
@@ -21,7 +22,18 @@ import (
 // clusterOf returns the topology of the Cluster of these servers, closed when
 // the test ends. change changes its configuration.
 func clusterOf(t testing.TB, addresses []string, change ...func(*Config)) *Cluster {
-	return searchtest.Open(t, New, Config{Addresses: addresses, Servers: searchtest.Connections()}, change)
+	c := Config{Addresses: addresses, Servers: connections()}
+	for _, f := range change {
+		f(&c)
+	}
+	p := New(c)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// connections returns the settings of connections to the servers.
+func connections() *driver.Config {
+	return &driver.Config{Password: new(string), DialTimeout: 5 * time.Second, CommandTimeout: 3 * time.Second}
 }
 
 // requireFound requires that the topology names the masters of a Cluster, and
@@ -48,7 +60,8 @@ func requireFound(t testing.TB, p *Cluster, s *redistest.Cluster) {
 
 // byUser has a topology log in as a user with the password "secret".
 func byUser(name string) func(*Config) {
-	return func(c *Config) { c.Servers.Username, c.Servers.Password = name, searchtest.Pointer("secret") }
+	password := "secret"
+	return func(c *Config) { c.Servers.Username, c.Servers.Password = name, &password }
 }
 
 // One server that answers is enough, a replica too, however many others fail.

@@ -12,7 +12,6 @@ import (
 	"github.com/relock-go/relock/internal/redis/routes"
 	"github.com/relock-go/relock/internal/redis/search"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/searchtest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -61,7 +60,7 @@ func TestRequestWaitsForTheMasterOfItsSlot(t *testing.T) {
 	s := redistest.StartCluster(t, 3, 1)
 	p := clusterOf(t, s.Addresses())
 	requireFound(t, p, s)
-	config := searchtest.Connections()
+	config := connections()
 	config.DialTimeout = time.Hour // nothing but the successor ends the wait
 	r := routes.NewRouter(config, p.Topology())
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
@@ -97,7 +96,7 @@ func TestRequestWaitsForAMasterWithinItsLimit(t *testing.T) {
 	s := redistest.StartTCP(t, "--cluster-enabled", "yes")
 	s.Do(t, "CLUSTER", "ADDSLOTS", slotOf("k"))
 	p := clusterOf(t, []string{s.Address})
-	config := searchtest.Connections()
+	config := connections()
 	config.DialTimeout = time.Hour
 	r := routes.NewRouter(config, p.Topology())
 	t.Cleanup(func() { require.NoError(t, r.Close()) })

@@ -16,7 +16,7 @@ func TestClusterIsFoundByName(t *testing.T) {
 	first, second := redistest.StartCluster(t, 1, 0), redistest.StartCluster(t, 1, 0)
 	n := &searchtest.NamedServer{}
 	n.To.Store(first.Servers[0])
-	p := clusterOf(t, []string{searchtest.SeedName}, func(c *Config) { c.Servers = n.Config() })
+	p := clusterOf(t, []string{searchtest.SeedName}, func(c *Config) { c.Servers.Dial = n.Dial })
 	requireAt := func(s *redistest.Server) {
 		testkit.Eventually(t, testkit.Patience, func() bool {
 			address, _ := p.Master(t.Context(), "k") // a server of loopback is at the host that was asked

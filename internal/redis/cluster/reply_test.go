@@ -3,15 +3,17 @@ package cluster
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"net"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/searchtest"
 )
 
 // list is an array in a reply. A string is a bulk string, an int a number.
@@ -200,7 +202,7 @@ func TestClusterOverTLS(t *testing.T) {
 	t.Parallel()
 	web := httptest.NewTLSServer(nil) // for its certificate of 127.0.0.1
 	defer web.Close()
-	certificate, key := searchtest.PemFiles(t, web.TLS.Certificates[0])
+	certificate, key := pemFiles(t, web.TLS.Certificates[0])
 	port := redistest.FreePort(t)
 	s := redistest.StartCluster(t, 1, 0, "--tls-port", port, "--tls-cluster", "yes", "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate, "--tls-auth-clients", "no")
 	trusted := x509.NewCertPool()
@@ -218,4 +220,17 @@ func TestClusterOverTLS(t *testing.T) {
 	p = clusterOf(t, []string{"localhost:" + port}, encrypted, func(c *Config) { c.Servers.TLS.ServerName = "127.0.0.1" })
 	_, err = p.Masters(t.Context())
 	require.NoError(t, err, "the config has the name")
+}
+
+// pemFiles writes a certificate and its key to files.
+func pemFiles(t testing.TB, c tls.Certificate) (certificate, key string) {
+	t.Helper()
+	bytes, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	require.NoError(t, err)
+	write := func(name string, block *pem.Block) string {
+		path := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
+		return path
+	}
+	return write("cert", &pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}), write("key", &pem.Block{Type: "PRIVATE KEY", Bytes: bytes})
 }

@@ -63,7 +63,7 @@ func TestLateTryLockAtTheLimit(t *testing.T) {
 	s.Resume(t)
 	testkit.Eventually(t, testkit.Patience, func() bool { return full.Calls(t, "set") > 0 }, "executed late")
 	watch := testkit.NewStopwatch(t)
-	testkit.Eventually(t, testkit.Patience, func() bool { return !locktest.HasKey(t, full, c, "k") }, "released")
+	testkit.Eventually(t, testkit.Patience, func() bool { return !hasKey(t, full, c, "k") }, "released")
 	watch.Within(1500 * time.Millisecond)
 }
 
@@ -95,7 +95,7 @@ func TestMultiLockUnlockAtTheLimit(t *testing.T) {
 			h := locktest.Take(t, relock.NewMultiLock(keys, c).Acquire)
 			require.NoError(t, h.Unlock(t.Context()))
 			for _, key := range keys {
-				require.False(t, locktest.HasKey(t, full, c, key), key)
+				require.False(t, hasKey(t, full, c, key), key)
 			}
 		}
 		full.RequireSame(t)
@@ -193,4 +193,12 @@ func TestManyWaitersEndOverAFewConnections(t *testing.T) {
 		opened := q.Server.Info(t, "stats", "total_connections_received") - before
 		require.LessOrEqual(t, opened, int64(2*sending), "connections")
 	})
+}
+
+// hasKey reports whether a lock of c is in Redis.
+func hasKey(t testing.TB, f *testkit.Full, c *relock.Client, key string) bool {
+	t.Helper()
+	n, err := redis.Int(f.Control.Do("EXISTS", locktest.KeyOf(c, key)))
+	require.NoError(t, err)
+	return n == 1
 }

@@ -30,7 +30,7 @@ type pair struct {
 func newPair(t testing.TB, notifies bool) *pair {
 	t.Helper()
 	old, next := redistest.StartTCP(t, "--repl-diskless-sync-delay", "0"), redistest.StartTCP(t)
-	locktest.Replicate(t, next, old)
+	next.Follow(t, old)
 	return &pair{locktest.NewTopology(notifies, old), old, next}
 }
 
@@ -44,7 +44,7 @@ func (p *pair) promote(t testing.TB) {
 
 // The ways in which a master ends.
 var masterEnds = map[string]func(t testing.TB, p *pair){
-	"demoted": func(t testing.TB, p *pair) { locktest.Replicate(t, p.old, p.next) },
+	"demoted": func(t testing.TB, p *pair) { p.old.Follow(t, p.next) },
 	"killed":  func(t testing.TB, p *pair) { p.old.Kill(t) },
 	"hung":    func(t testing.TB, p *pair) { p.old.Pause(t) },
 }

@@ -129,7 +129,7 @@ func TestRequestThatWasNotExecutedGoesOn(t *testing.T) {
 	t.Run("read-only", func(t *testing.T) {
 		t.Parallel()
 		s, r := start(t)
-		locktest.Replicate(t, s.old, redistest.StartTCP(t))
+		s.old.Follow(t, redistest.StartTCP(t))
 		requireNext(t, s, set(t.Context(), r, driver.Limits{}))
 	})
 	t.Run("not if it was written", func(t *testing.T) {

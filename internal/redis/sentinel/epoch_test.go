@@ -173,9 +173,7 @@ func TestMasterThatWasReplacedForAWhile(t *testing.T) {
 			return "-NOPERM\r\n"
 		}
 	})
-	p := searchtest.Open(t, New, Config{
-		Name: redistest.SentinelName, Addresses: []string{sentinel.Address}, Password: new(string), Servers: searchtest.Connections(),
-	}, nil)
+	p := open(t, func(c *Config) { c.Addresses = []string{sentinel.Address} })
 	requireMaster(t, p, master)
 	require.NoError(t, p.Refresh(t.Context()))
 	require.Empty(t, p.Changes, "nothing has changed")

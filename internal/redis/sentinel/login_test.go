@@ -46,8 +46,9 @@ func TestSentinelLogin(t *testing.T) {
 		one.Do(t, "ACL", "SETUSER", "watch", "on", ">secret", "allchannels", "+@all")
 		one.Do(t, "ACL", "SETUSER", "default", "resetpass", ">another")
 	}
+	password := "secret"
 	for _, user := range []func(*Config){asUser("", ""), asUser("watch", "wrong"), asUser("nobody", "secret")} {
-		p := sentinelOf(t, s, user, func(c *Config) { c.Servers.Username, c.Servers.Password = "watch", searchtest.Pointer("secret") })
+		p := sentinelOf(t, s, user, func(c *Config) { c.Servers.Username, c.Servers.Password = "watch", &password })
 		_, err := p.Master(t.Context())
 		require.ErrorIs(t, err, errs.ErrDenied)
 		require.ErrorContains(t, err, "see WithSentinelLogin")
@@ -136,7 +137,8 @@ func TestRoleIsNotPermitted(t *testing.T) {
 		one.Do(t, "ACL", "SETUSER", "checks", "on", ">password", "-@all", "+role")
 	}
 	as := func(user string) func(*Config) {
-		return func(c *Config) { c.Servers.Username, c.Servers.Password = user, searchtest.Pointer("password") }
+		password := "password"
+		return func(c *Config) { c.Servers.Username, c.Servers.Password = user, &password }
 	}
 	requireMaster(t, sentinelOf(t, s, as("checks")), s.Servers[0])
 	requireMaster(t, sentinelOf(t, s, as("app")), s.Servers[1]) // which is a replica

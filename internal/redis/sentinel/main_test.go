@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/searchtest"
 	"github.com/relock-go/relock/internal/test/testkit"
@@ -28,9 +29,20 @@ func sentinelOf(t testing.TB, s *redistest.Sentinels, change ...func(*Config)) *
 
 // quickSentinelOf is sentinelOf with the limit that a new topology has.
 func quickSentinelOf(t testing.TB, s *redistest.Sentinels, change ...func(*Config)) *Sentinel {
-	return searchtest.Open(t, New, Config{
-		Name: redistest.SentinelName, Addresses: s.Addresses(), Password: new(string), LoginBy: "WithSentinelLogin", Servers: searchtest.Connections(),
-	}, change)
+	return open(t, append([]func(*Config){func(c *Config) { c.Addresses, c.LoginBy = s.Addresses(), "WithSentinelLogin" }}, change...)...)
+}
+
+// open returns a topology, closed when the test ends.
+func open(t testing.TB, change ...func(*Config)) *Sentinel {
+	c := Config{Name: redistest.SentinelName, Password: new(string), Servers: &driver.Config{
+		Password: new(string), DialTimeout: 5 * time.Second, CommandTimeout: 3 * time.Second,
+	}}
+	for _, f := range change {
+		f(&c)
+	}
+	p := New(c)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
 }
 
 // requireMaster requires that the topology names the server.

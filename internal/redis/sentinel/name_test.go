@@ -16,7 +16,7 @@ func TestSentinelsAreFoundByName(t *testing.T) {
 	s := redistest.StartSentinels(t, searchtest.NoFailover)
 	n := &searchtest.NamedServer{Moved: s.Addresses()}
 	n.To.Store(s.Sentinels[0])
-	p := sentinelOf(t, s, func(c *Config) { c.Addresses, c.Servers = []string{searchtest.SeedName}, n.Config() })
+	p := sentinelOf(t, s, func(c *Config) { c.Addresses, c.Servers.Dial = []string{searchtest.SeedName}, n.Dial })
 	requireMaster(t, p, s.Servers[0])
 	n.To.Store(s.Sentinels[2])
 	s.Sentinels[0].Kill(t)

@@ -6,12 +6,13 @@ package faults
 import (
 	"bufio"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // Request is one command that the proxy received, whether it was forwarded or
@@ -73,23 +74,11 @@ func Start(tb testing.TB, network, address string) *Proxy {
 	}
 	close(p.flowing)
 	if p.Address = "127.0.0.1:0"; network == "unix" {
-		p.Address = filepath.Join(tempDir(tb), "faults.sock")
+		p.Address = filepath.Join(redistest.TempDir(tb), "faults.sock")
 	}
 	p.Accept()
 	tb.Cleanup(p.stop)
 	return p
-}
-
-// tempDir returns a new folder with a path shorter than that of tb.TempDir. The
-// path of a unix socket has some 100 bytes at most.
-func tempDir(tb testing.TB) string {
-	tb.Helper()
-	dir, err := os.MkdirTemp("", "faults")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }
 
 // On applies an action to the n-th matching request from now on, or to Every

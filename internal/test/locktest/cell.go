@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/redistest"
@@ -33,7 +33,8 @@ type FaultBench struct {
 	Server        *redistest.Server
 	Proxy         *faults.Proxy
 	Client, Other *relock.Client
-	Bench         *scripttest.Bench // of the lock
+	Key           string // of the lock
+	conn          redis.Conn
 }
 
 // NewFaultBench returns a cell. Until it ends, it is observed: see observe.
@@ -59,8 +60,8 @@ func cellOptions(opts []relock.ClientOption) []relock.ClientOption {
 
 // newFaultBench adds the other client, and begins to observe the cell.
 func newFaultBench(t testing.TB, s *redistest.Server, client *relock.Client, proxy *faults.Proxy) *FaultBench {
-	c := &FaultBench{t, s, proxy, client, Sibling(t, s, client), scripttest.NewBench(t, s)}
-	c.Bench.Key = KeyOf(client, FaultKey)
+	c := &FaultBench{t, s, proxy, client, Sibling(t, s, client), KeyOf(client, FaultKey), s.Dial(t)}
+	t.Cleanup(func() { _ = c.conn.Close() })
 	c.observe()
 	return c
 }
@@ -109,6 +110,12 @@ func (c *FaultBench) WaitFor(promise time.Duration, ok func() bool, what string)
 	}, what)
 }
 
+// State returns what the key holds now.
+func (c *FaultBench) State() scripttest.KeyState {
+	c.Helper()
+	return scripttest.StateOf(c, c.conn, c.Key)
+}
+
 // Reading is what the key held at some moment, and between which times its
 // expiry is.
 type Reading struct {
@@ -120,18 +127,8 @@ type Reading struct {
 func (c *FaultBench) Read() Reading {
 	c.Helper()
 	before := time.Now()
-	state := c.Bench.State()
+	state := c.State()
 	return Reading{state, before.Add(state.TTL - scripttest.ClockGrain), time.Now().Add(state.TTL + scripttest.ClockGrain)}
-}
-
-// AwaitClaim waits until the claim of a hold that was granted by a message is
-// executed.
-func (c *FaultBench) AwaitClaim() {
-	c.Helper()
-	testkit.Eventually(c, testkit.Patience, func() bool {
-		text, ok := c.Bench.State().Content.(string)
-		return !ok || !strings.HasPrefix(text, lockspec.Reservation(""))
-	}, "the lock is claimed")
 }
 
 // RequireUntouched checks that neither the content nor the expiry has changed.
@@ -151,30 +148,30 @@ func (c *FaultBench) RequireUntouched(before, after Reading) {
 // and 1 of a plain one. A key that is kept after its release has none.
 func (c *FaultBench) Levels() int {
 	c.Helper()
-	switch content := c.Bench.State().Content.(type) {
+	switch content := c.State().Content.(type) {
 	case string:
 		if !strings.HasPrefix(content, "relock/1|k|") {
 			return 1
 		}
 	case map[string]string:
 		if scripttest.IsRW(content) {
-			return rwLevelsAt(c, c.Bench)
+			return c.rwLevels()
 		}
 		return levelsIn(c, content)
 	}
 	return 0
 }
 
-// rwLevelsAt returns how many levels the server has of a read/write lock, of
-// all holds.
-func rwLevelsAt(t testing.TB, b *scripttest.Bench) (n int) {
-	t.Helper()
-	for _, e := range scripttest.ReadRW(t, b.Conn, b.Key) {
+// rwLevels returns how many levels the server has of a read/write lock, of all
+// holds.
+func (c *FaultBench) rwLevels() (n int) {
+	c.Helper()
+	for _, e := range scripttest.ReadRW(c, c.conn, c.Key) {
 		var reads, writes int
 		if e.Kind != "v" {
 			_, err := fmt.Sscanf(e.Counts, "%d:%d", &reads, &writes)
-			require.NoError(t, err, "%v", e)
-			require.Equal(t, e.Kind == "w", writes > 0, "%v", e)
+			require.NoError(c, err, "%v", e)
+			require.Equal(c, e.Kind == "w", writes > 0, "%v", e)
 		}
 		n += reads + writes
 	}

@@ -5,12 +5,9 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
@@ -39,12 +36,12 @@ func (c *FaultBench) observe() {
 	})
 }
 
-// Look checks now what is true all the time, see NewCell.
-func (c *FaultBench) Look() { c.lookOver(c.Bench.Conn) }
+// Look checks now what is true all the time, see NewFaultBench.
+func (c *FaultBench) Look() { c.lookOver(c.conn) }
 
 func (c *FaultBench) lookOver(conn redis.Conn) {
 	mine, others := ValidLeases(c.Client), ValidLeases(c.Other)
-	ms, err := redis.Int64(conn.Do("PTTL", c.Bench.Key))
+	ms, err := redis.Int64(conn.Do("PTTL", c.Key))
 	latest := time.Now().Add(time.Duration(ms)*time.Millisecond + scripttest.ClockGrain)
 	switch {
 	case err != nil:
@@ -80,19 +77,3 @@ type Validity struct {
 
 // live reports whether the hold is still valid.
 func (b Validity) live() bool { return !b.hold.ValidUntil().IsZero() }
-
-// RequireValidity checks that a hold is not valid for longer than a lease that
-// begins when the proxy got the first request that matches.
-func (c *FaultBench) RequireValidity(h relock.Hold, match faults.Match, length time.Duration) {
-	c.Helper()
-	until := h.ValidUntil()
-	require.False(c, until.IsZero(), "lost")
-	for _, request := range c.Proxy.Seen() {
-		if match(request.Args) {
-			latest := request.At.Add(length - lockspec.Drift(length))
-			require.False(c, until.After(latest), "valid for %v too long", until.Sub(latest))
-			return
-		}
-	}
-	require.FailNow(c, "there was no such request")
-}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -134,15 +133,4 @@ func RequireIs(t testing.TB, err error, reasons ...error) {
 	for _, reason := range reasons {
 		require.ErrorIs(t, err, reason)
 	}
-}
-
-// RWStored returns what the server has of a read/write lock by the owner's
-// name, as '<r or w> <reads>:<writes>'.
-func RWStored(t testing.TB, s *redistest.Server, c *relock.Client, key string) map[string]string {
-	t.Helper()
-	stored := map[string]string{}
-	for _, e := range scripttest.ReadRW(t, s.Dial(t), KeyOf(c, key)) {
-		stored[e.Owner] = e.Kind + " " + e.Counts
-	}
-	return stored
 }

@@ -117,14 +117,6 @@ func ClosedPort(t testing.TB) string {
 	return "127.0.0.1:" + redistest.FreePort(t)
 }
 
-// HasKey reports whether a lock of c is in Redis.
-func HasKey(t testing.TB, f *testkit.Full, c *relock.Client, key string) bool {
-	t.Helper()
-	n, err := redis.Int(f.Control.Do("EXISTS", KeyOf(c, key)))
-	require.NoError(t, err)
-	return n == 1
-}
-
 // AsUserPool returns a client on a pool of the user's. The pool dials the
 // server unless it has a dial.
 func AsUserPool(t testing.TB, s *redistest.Server, pool *redis.Pool, opts ...relock.ClientOption) *relock.Client {

@@ -16,9 +16,10 @@
 //     of several servers, and where their requests go
 //   - load.go, failover.go, failover_load.go, overlaps.go: locks under load,
 //     masters that fail meanwhile, and holds that are valid together
-//   - cell.go, cell_faults.go, cell_validity.go, variants.go: one operation of
-//     a client behind a proxy that loses, delays or repeats its messages;
-//     meanwhile the validity of its hold is compared with the server
+//   - cell.go, cell_validity.go, variants.go: one operation of a client behind
+//     a proxy that loses, delays or repeats its messages; meanwhile the
+//     validity of its hold is compared with the server
+//   - alarm.go, promise.go: what has to happen in time
 //   - candidate_linux.go, election_linux.go, terms_linux.go: processes that
 //     campaign, and a test that ends their terms
 //   - parallel.go: subtests that wait together, and TestMain

@@ -34,23 +34,6 @@ var MasterEnds = map[string]func(s *redistest.Server, tb testing.TB){
 	"killed": (*redistest.Server).Kill, "stopped": (*redistest.Server).Pause,
 }
 
-// LostReleases are the ways in which a failover loses releases that the old
-// master has answered: a planned one, after which that goes on taking writes
-// for a while, and the death of a master whose replicas lag.
-func LostReleases(set FailingSet) map[string]func(*redistest.Server, testing.TB) {
-	return map[string]func(*redistest.Server, testing.TB){
-		"planned": func(s *redistest.Server, t testing.TB) { set.TakeOver(t, s) },
-		"killed": func(s *redistest.Server, t testing.TB) {
-			set.CutReplication(t, s)
-			time.Sleep(lag)
-			s.Kill(t)
-		},
-	}
-}
-
-// lag is how far the replicas are behind when their master is killed.
-const lag = 50 * time.Millisecond
-
 // AwaitPromotion waits until a replica accepts a write of this key, and returns
 // it.
 func AwaitPromotion(t testing.TB, set FailingSet, old *redistest.Server, key string) (next *redistest.Server) {

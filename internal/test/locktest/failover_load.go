@@ -28,8 +28,6 @@ type FailoverLoad struct {
 	// The first grant of the lock that was granted later, after the copied
 	// write.
 	BothAfterCopy []time.Duration
-
-	cutOff []Span // the holds of a client that was cut off; see FailOverWithout
 }
 
 // NewFailoverLoad starts the goroutines, which newClient gives three clients
@@ -139,10 +137,6 @@ func (l *FailoverLoad) Report() {
 	pairs, sum := l.overlaps()
 	l.Logf("%d failovers, %d holds, %d overlaps of %v; first grant after the first accepted write %v, after the first copied write %v (of both locks %v), after another master was named %v",
 		len(l.afterWrite), l.Holds(), pairs, sum, l.afterWrite, l.AfterCopy, l.BothAfterCopy, l.AfterNamed)
-	if len(l.cutOff) > 0 {
-		pairs, sums := l.overlapsOfCutOff()
-		l.Logf("holds of a client that was cut off: %d, each with so many overlaps: %v, of %v", len(pairs), pairs, sums)
-	}
 }
 
 // overlaps returns how many pairs of holds were valid together, and for how

@@ -95,14 +95,18 @@ func (l *Load) visit(n int, name string, shared bool, acquire func(context.Conte
 		until = valid
 	}
 	err = h.Unlock(context.Background())
-	l.add(name, Visit{n, fence, shared, Span{l.since(from), l.since(until)}})
+	l.add(name, Visit{n, fence, shared, Span{l.Since(from), l.Since(until)}})
 	if !l.Lossless { // the server may be away
 		return nil
 	}
 	return errors.Join(lost, err)
 }
 
-func (l *Load) since(at time.Time) int64 { return int64(at.Sub(l.start)) }
+// Since returns a time as spans have it.
+func (l *Load) Since(at time.Time) int64 { return int64(at.Sub(l.start)) }
+
+// Visits returns the holds of a lock. The goroutines must have stopped.
+func (l *Load) Visits(lock string) []Visit { return l.visits[lock] }
 
 // note keeps the error of a call that is not over by the end of the test.
 func (l *Load) note(err error) {
@@ -157,10 +161,10 @@ func (l *Load) AwaitGrants(name string, since time.Time, number int) time.Durati
 	l.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
 		l.mu.Lock()
-		last, grant := l.grantSince(name, l.since(since), number), l.grant
+		last, grant := l.grantSince(name, l.Since(since), number), l.grant
 		l.mu.Unlock()
 		if last >= 0 {
-			return time.Duration(last - l.since(since))
+			return time.Duration(last - l.Since(since))
 		}
 		select {
 		case <-grant:

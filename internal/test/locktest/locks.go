@@ -9,8 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // AnyLock is what every kind of lock has.
@@ -49,14 +47,6 @@ func anyLock[L AnyLock](newLock func(string, *relock.Client, ...relock.LockOptio
 
 // OtherKey is the second key of a MultiLock of [AllKinds].
 const OtherKey = "other"
-
-// EachKind runs a parallel subtest for each of the kinds, each with a client of
-// the shared server.
-func EachKind(t *testing.T, test func(t *testing.T, s *redistest.Server, c *relock.Client, newLock NewLock)) {
-	t.Helper()
-	s := redistest.Shared(t)
-	testkit.Each(t, Kinds, func(t *testing.T, _ string, newLock NewLock) { test(t, s, NewTestClient(t, s), newLock) })
-}
 
 // Nothing does nothing.
 func Nothing(context.Context) error { return nil }
@@ -123,20 +113,11 @@ type RWLock struct {
 // RLock is that of relock.RWLock.
 func (l RWLock) RLock(ctx context.Context) error { return l.reads.Lock(ctx) }
 
-// TryRLock is that of relock.RWLock.
-func (l RWLock) TryRLock(ctx context.Context) error { return l.reads.TryLock(ctx) }
-
 // RUnlock is that of relock.RWLock.
 func (l RWLock) RUnlock(ctx context.Context) error { return l.reads.Unlock(ctx) }
 
 // RAcquire is that of relock.RWLock.
 func (l RWLock) RAcquire(ctx context.Context) (relock.Hold, error) { return l.reads.Acquire(ctx) }
-
-// TryRAcquire is that of relock.RWLock.
-func (l RWLock) TryRAcquire(ctx context.Context) (relock.Hold, error) { return l.reads.TryAcquire(ctx) }
-
-// RLocker is that of relock.RWLock.
-func (l RWLock) RLocker() relock.Mutex { return l.reads }
 
 // owned is a lock whose calls are those of one owner.
 type owned struct {

@@ -1,7 +1,6 @@
 package locktest
 
 import (
-	"net"
 	"testing"
 	"time"
 
@@ -31,7 +30,7 @@ func (r *Replicated) Disconnect() { r.Replica.Do(r, "REPLICAOF", "NO", "ONE") }
 // Connect begins the replication, and waits until the replica confirms what the
 // master writes.
 func (r *Replicated) Connect() {
-	Replicate(r, r.Replica, r.Master)
+	r.Replica.Follow(r, r.Master)
 	for range 2 { // the first may have come with the copy of all data; what follows it begins up to a second later
 		r.AwaitCopy()
 	}
@@ -58,10 +57,3 @@ func (r *Replicated) FailOver() {
 
 // OneReplica waits for one replica.
 var OneReplica = relock.WithReplicas(1, time.Second)
-
-// Replicate makes one server a replica of the other.
-func Replicate(t testing.TB, replica, master *redistest.Server) {
-	host, port, err := net.SplitHostPort(master.Address)
-	require.NoError(t, err)
-	replica.Do(t, "REPLICAOF", host, port)
-}

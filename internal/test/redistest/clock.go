@@ -31,7 +31,7 @@ type Clock struct {
 // under CI, where it fails.
 func StartWithClock(tb testing.TB, args ...string) (*Server, *Clock) {
 	tb.Helper()
-	s := onSocket(tempDir(tb), args)
+	s := onSocket(TempDir(tb), args)
 	c := &Clock{server: s, path: filepath.Join(s.dir, "clock")}
 	c.write(tb)
 	s.env = []string{"LD_PRELOAD=" + installClock(tb, s.dir), "RELOCK_CLOCK=" + c.path}

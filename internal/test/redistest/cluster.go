@@ -50,7 +50,7 @@ func startInCluster(tb testing.TB, args []string) *Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := onPort(tempDir(tb), port, slices.Concat([]string{
+	s := onPort(TempDir(tb), port, slices.Concat([]string{
 		"--appendonly", "no", "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
 		"--cluster-replica-validity-factor", "0", "--cluster-migration-barrier", "100",
 	}, quickCopies, args)...)

@@ -70,7 +70,7 @@ func (c *Cluster) TakeOver(tb testing.TB, master *Server) {
 // RestoreReplication. What is written meanwhile is lost by a failover.
 func (c *Cluster) CutReplication(tb testing.TB, master *Server) {
 	tb.Helper()
-	cutReplication(tb, master, c.Replicas(master))
+	CutReplication(tb, master, c.Replicas(master)...)
 }
 
 // RestoreReplication lets replicas connect again.

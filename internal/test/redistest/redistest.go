@@ -53,7 +53,7 @@ func onSocket(dir string, args []string) *Server {
 // Start runs a server on a unix socket until the test ends.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	s := onSocket(tempDir(tb), args)
+	s := onSocket(TempDir(tb), args)
 	s.run(tb)
 	return s
 }
@@ -61,7 +61,7 @@ func Start(tb testing.TB, args ...string) *Server {
 // StartTCP runs a server on a free port of 127.0.0.1 until the test ends.
 func StartTCP(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	s := onPort(tempDir(tb), FreePort(tb), args...)
+	s := onPort(TempDir(tb), FreePort(tb), args...)
 	s.run(tb)
 	return s
 }
@@ -95,9 +95,9 @@ func named() *Server {
 	return s
 }
 
-// tempDir returns a new folder with a path shorter than that of tb.TempDir. The
+// TempDir returns a new folder with a path shorter than that of tb.TempDir. The
 // path of a unix socket has some 100 bytes at most.
-func tempDir(tb testing.TB) string {
+func TempDir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "relock")
 	if err != nil {

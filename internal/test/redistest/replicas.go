@@ -14,8 +14,8 @@ import (
 // report often how far it is.
 var quickCopies = []string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
 
-// follow makes the server a replica.
-func (s *Server) follow(tb testing.TB, master *Server) {
+// Follow makes the server a replica.
+func (s *Server) Follow(tb testing.TB, master *Server) {
 	tb.Helper()
 	host, port := master.hostPort(tb)
 	s.Do(tb, "REPLICAOF", host, port)
@@ -83,9 +83,9 @@ func await(tb testing.TB, what string, done func() bool) {
 // wrongPassword is none that a server knows.
 const wrongPassword = "wrong"
 
-// cutReplication ends the links of the replicas. They log in with a password
-// that the master does not know, until restoreReplication.
-func cutReplication(tb testing.TB, master *Server, replicas []*Server) {
+// CutReplication ends the links of replicas. They log in with a password that
+// the master does not know, until the RestoreReplication of their set.
+func CutReplication(tb testing.TB, master *Server, replicas ...*Server) {
 	tb.Helper()
 	for _, one := range replicas {
 		one.Do(tb, "CONFIG", "SET", "masterauth", wrongPassword)

@@ -35,7 +35,7 @@ func StartSentinels(tb testing.TB, downAfter time.Duration, args ...string) *Sen
 		s.Servers = append(s.Servers, StartTCP(tb, append(slices.Clone(quickCopies), args...)...))
 	}
 	for _, replica := range s.Servers[1:] {
-		replica.follow(tb, s.Servers[0])
+		replica.Follow(tb, s.Servers[0])
 	}
 	for _, replica := range s.Servers[1:] {
 		replica.awaitCopy(tb)
@@ -80,7 +80,7 @@ func (s *Sentinels) configure(one *Server, downAfter time.Duration) error {
 func (s *Sentinels) startSentinels(tb testing.TB, downAfter time.Duration) {
 	tb.Helper()
 	for range 3 {
-		s.Sentinels = append(s.Sentinels, onPort(tempDir(tb), FreePort(tb)))
+		s.Sentinels = append(s.Sentinels, onPort(TempDir(tb), FreePort(tb)))
 	}
 	for i, one := range s.Sentinels {
 		if err := s.configure(one, time.Duration(i+1)*downAfter); err != nil {
@@ -216,7 +216,7 @@ func (s *Sentinels) follow(tb testing.TB, master *Server) bool {
 	for _, one := range s.Servers {
 		if one != master && !one.follows(tb, master) {
 			all = false
-			one.follow(tb, master)
+			one.Follow(tb, master)
 		}
 	}
 	return all
@@ -255,29 +255,7 @@ func (s *Sentinels) TakeOver(tb testing.TB, _ *Server) {
 // CutReplication ends the links of the replicas, until RestoreReplication.
 func (s *Sentinels) CutReplication(tb testing.TB, master *Server) {
 	tb.Helper()
-	cutReplication(tb, master, s.Replicas(master))
-}
-
-// CutReplicationOf ends the link of one replica, until RestoreReplication.
-func (s *Sentinels) CutReplicationOf(tb testing.TB, master, replica *Server) {
-	tb.Helper()
-	cutReplication(tb, master, []*Server{replica})
-}
-
-// Prefer has the sentinels promote this replica in the next failover, also if
-// others have newer data.
-func (s *Sentinels) Prefer(tb testing.TB, replica *Server) {
-	tb.Helper()
-	replica.Do(tb, "CONFIG", "SET", "replica-priority", 1)
-	for _, sentinel := range s.Sentinels {
-		await(tb, "a sentinel does not know the priority", func() bool {
-			replicas, _ := redis.Values(sentinel.Try(tb, "SENTINEL", "REPLICAS", SentinelName))
-			return slices.ContainsFunc(replicas, func(one any) bool {
-				fields, _ := redis.StringMap(one, nil)
-				return strings.HasSuffix(replica.Address, ":"+fields["port"]) && fields["slave-priority"] == "1"
-			})
-		})
-	}
+	CutReplication(tb, master, s.Replicas(master)...)
 }
 
 // RestoreReplication lets replicas connect again.

@@ -127,49 +127,11 @@ func texts(reply any) (all []string) {
 	return all
 }
 
-// Absent is the time to live of a key that does not exist.
-const Absent = time.Duration(-2)
-
-// KeyState is the content of a key and its time to live. That is -1 if the key
-// would stay forever.
-type KeyState struct {
-	Content any
-	TTL     time.Duration
-}
-
 // State returns what the key holds now.
 func (b *Bench) State() KeyState {
 	b.Helper()
-	reply, err := redis.Values(b.Do("EVAL", snapshotSource, 1, b.Key), nil)
-	require.NoError(b, err)
-	s := KeyState{TTL: time.Duration(reply[0].(int64))}
-	if s.TTL >= 0 {
-		s.TTL *= time.Millisecond
-	}
-	switch content := reply[1].(type) {
-	case []byte:
-		s.Content = string(content)
-	case []any:
-		s.Content, err = redis.StringMap(content, nil)
-		require.NoError(b, err)
-	}
-	return s
+	return StateOf(b, b.Conn, b.Key)
 }
-
-// snapshotSource returns the time to live and the content. A string is returned
-// as it is, a hash and a sorted set as a list, anything else as a dump.
-const snapshotSource = `
-local kind, content = redis.call('TYPE', KEYS[1]).ok, false
-if kind == 'string' then
-  content = redis.call('GET', KEYS[1])
-elseif kind == 'hash' then
-  content = redis.call('HGETALL', KEYS[1])
-elseif kind == 'zset' then
-  content = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
-elseif kind ~= 'none' then
-  content = redis.call('DUMP', KEYS[1])
-end
-return {redis.call('PTTL', KEYS[1]), content}`
 
 // RequireSame checks that nothing changed except that time passed.
 func RequireSame(t testing.TB, before, after KeyState) {

@@ -1,7 +1,6 @@
 package scripttest
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/relock-go/relock/internal/lockspec"
@@ -16,9 +15,6 @@ const (
 	Keep      = 5 * time.Second
 	Slack     = 4 * time.Second
 )
-
-// ClockGrain is the resolution of the server's clock.
-const ClockGrain = 2 * time.Millisecond
 
 // The holds of a plain lock: two of our own, and one of another client.
 const (
@@ -121,9 +117,4 @@ func Given(owner, hold, info string) map[string]string {
 func Fenced(s script.Call) script.Call {
 	s.Script = s.Script.Fenced
 	return s
-}
-
-// RedValue returns the value that a hold stores at a node.
-func RedValue(hold string, node int) string {
-	return fmt.Sprintf("relock/1|p|%s.%d|c1|host|1|label|1", hold, node)
 }

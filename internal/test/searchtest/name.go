@@ -1,3 +1,4 @@
+// Package searchtest is what the tests of Sentinels and of Clusters share.
 package searchtest
 
 import (
@@ -6,10 +7,13 @@ import (
 	"net"
 	"slices"
 	"sync/atomic"
+	"time"
 
-	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/test/redistest"
 )
+
+// NoFailover is how long a machine may stall without a failover.
+const NoFailover = 20 * time.Second
 
 // A name that no resolver knows, and a port of it.
 const (
@@ -24,8 +28,8 @@ type NamedServer struct {
 	Moved []string
 }
 
-// dial connects as the system does, if it resolved the name.
-func (n *NamedServer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+// Dial connects as the system does, if it resolved the name.
+func (n *NamedServer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	switch host, port, _ := net.SplitHostPort(address); {
 	case slices.Contains(n.Moved, address):
 		return nil, errors.New("nothing is there")
@@ -35,11 +39,4 @@ func (n *NamedServer) dial(ctx context.Context, network, address string) (net.Co
 		address = net.JoinHostPort("127.0.0.1", port)
 	}
 	return new(net.Dialer).DialContext(ctx, network, address)
-}
-
-// Config returns the settings of connections that resolve the name.
-func (n *NamedServer) Config() *driver.Config {
-	c := Connections()
-	c.Dial = n.dial
-	return c
 }

@@ -19,10 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var (
-	fenced  = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
-	comment = regexp.MustCompile(`(^|\s)//( .*)?$`)
-)
+var fenced = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
 
 // Blocks returns the Go code of a Markdown file.
 func Blocks(t testing.TB, path string) []string {
@@ -42,32 +39,6 @@ func BlocksIn(t testing.TB, path, language string) (blocks []string) {
 		}
 	}
 	return blocks
-}
-
-// Bare returns code without comments, indentation and empty lines.
-func Bare(code string) string { return strings.Join(Pieces(code), "\n") }
-
-// Pieces returns what Bare does, in pieces: a line that has only a comment ends
-// one.
-func Pieces(code string) (pieces []string) {
-	var piece []string
-	end := func() {
-		if len(piece) > 0 {
-			pieces = append(pieces, strings.Join(piece, "\n"))
-		}
-		piece = nil
-	}
-	for line := range strings.Lines(code) {
-		bare := strings.TrimSpace(comment.ReplaceAllString(strings.TrimRight(line, "\n"), ""))
-		switch {
-		case bare != "":
-			piece = append(piece, bare)
-		case strings.TrimSpace(line) != "":
-			end()
-		}
-	}
-	end()
-	return pieces
 }
 
 // A Checker type-checks code as the body of a function.

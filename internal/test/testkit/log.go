@@ -5,6 +5,9 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Log collects what is logged, a line for each event.
@@ -48,4 +51,14 @@ lines:
 		n++
 	}
 	return n
+}
+
+// RequireWarned waits until the log has a warning of each text, which the error
+// must have, too.
+func (l *Log) RequireWarned(t testing.TB, err error, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		require.ErrorContains(t, err, text)
+		Eventually(t, Patience, func() bool { return l.Lines("level=WARN", text) > 0 }, text)
+	}
 }

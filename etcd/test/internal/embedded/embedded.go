@@ -48,6 +48,11 @@ func startIn(dir string, change func(*embed.Config)) (*embed.Etcd, error) {
 	return run(cfg)
 }
 
+// StartStrict is Start with a limit for the operations of a transaction.
+func StartStrict(ops uint) (address string, stop func(), err error) {
+	return start(func(c *embed.Config) { c.MaxTxnOps = ops })
+}
+
 // StartMember runs a member that keeps its data, but not safe from a crash of
 // the machine.
 func StartMember(c member.Config) (stop func(), err error) {

@@ -1,7 +1,8 @@
 // Serve runs one member of etcd, which ends with its standard input. It prints
 // the address as soon as the member answers. Without an argument it is a server
 // for the examples of etcdlock, whose module does not download one. Tests have
-// it copied ("copy" and a path), and start the copy with a member.Config.
+// it copied ("copy" and a path), and start the copy with a member.Config. One
+// without addresses runs that server with the config's limit of operations.
 package main
 
 import (
@@ -48,6 +49,9 @@ func startMember(config string) (address string, stop func(), err error) {
 	var c member.Config
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
 		return "", nil, err
+	}
+	if c.Client == "" {
+		return embedded.StartStrict(c.MaxTxnOps)
 	}
 	stop, err = embedded.StartMember(c)
 	return c.Client, stop, err

@@ -1,4 +1,4 @@
-package matrix_test
+package lua_test
 
 import (
 	"maps"

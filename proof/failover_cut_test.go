@@ -1,4 +1,4 @@
-package locktest
+package proof
 
 import (
 	"context"
@@ -11,20 +11,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
-// Network is the way from a client to servers, as [relock.WithDialer] takes it.
+// way is the way from a client to servers, as [relock.WithDialer] takes it.
 // It can lead to one of them only.
-type Network struct {
+type way struct {
 	mu    sync.Mutex
 	only  string     // the address of this one; "" for all
 	conns []net.Conn // all that were opened
 }
 
-// Dial opens a connection.
-func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+// dial opens a connection.
+func (n *way) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if err := n.check(address); err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, 
 	return conn, nil
 }
 
-func (n *Network) check(address string) error {
+func (n *way) check(address string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.only != "" && n.only != address {
@@ -50,8 +51,8 @@ func (n *Network) check(address string) error {
 	return nil
 }
 
-// CutAllBut cuts the way to all servers but this one, until Restore.
-func (n *Network) CutAllBut(s *redistest.Server) {
+// cutAllBut cuts the way to all servers but this one, until restore.
+func (n *way) cutAllBut(s *redistest.Server) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.only = s.Address
@@ -62,48 +63,58 @@ func (n *Network) CutAllBut(s *redistest.Server) {
 	}
 }
 
-// Restore opens all ways.
-func (n *Network) Restore() {
+// restore opens all ways.
+func (n *way) restore() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.only = ""
 }
 
-// FailOverWithout is FailOver beside a client that does not learn of it. The
-// client takes the unfair lock, of which no replica knows, and reaches only the
+// cutOff is a client that does not learn of failovers, beside a load. It takes
+// the unfair lock, of which no replica knows.
+type cutOff struct {
+	*locktest.FailoverLoad
+	set   locktest.FailingSet
+	lock  string
+	way   way
+	holds []locktest.Span
+}
+
+// failOver is that of the load. The client has the lock, and reaches only the
 // old master from then on. Its hold must end within one lease after that took
 // its last write.
-func (l *FailoverLoad) FailOverWithout(c *relock.Client, way *Network, end func(*redistest.Server, testing.TB)) {
+func (l *cutOff) failOver(c *relock.Client, end func(*redistest.Server, testing.TB)) {
 	l.Helper()
 	const lease = 4 * time.Second
 	var h relock.Hold
 	var from time.Time
 	l.FailOver(func(old *redistest.Server, t testing.TB) {
 		l.set.CutReplication(t, old)
-		h = Take(t, relock.NewRedisLock(l.locks[0], c, relock.WithBlock(), relock.WithWatchdog(lease)).Acquire)
+		h = locktest.Take(t, relock.NewRedisLock(l.lock, c, relock.WithBlock(), relock.WithWatchdog(lease)).Acquire)
 		from = time.Now()
-		way.CutAllBut(old)
+		l.way.cutAllBut(old)
 		end(old, t)
 	})
 	watch := testkit.NewStopwatch(l) // the old master is a replica by now
 	require.ErrorIs(l, testkit.EndedWithin(l, h.Context(), lease+testkit.Patience), relock.ErrLockLost)
 	watch.Within(lease, "a hold outlasts the old master")
-	l.cutOff = append(l.cutOff, Span{l.since(from), l.since(time.Now())})
-	way.Restore()
+	l.holds = append(l.holds, locktest.Span{From: l.Since(from), Until: l.Since(time.Now())})
+	l.way.restore()
 }
 
-// overlapsOfCutOff returns how many holds were valid together with those of a
-// client that was cut off, and for how long in sum, for each of these.
-func (l *FailoverLoad) overlapsOfCutOff() (pairs []int, sums []time.Duration) {
-	for _, one := range l.cutOff {
+// report is that of the load, and logs how many holds were valid together with
+// those of the client, and for how long in sum.
+func (l *cutOff) report() {
+	l.Helper()
+	l.Report()
+	for _, one := range l.holds {
 		n, sum := 0, time.Duration(0)
-		for _, v := range l.visits[l.locks[0]] {
+		for _, v := range l.Visits(l.lock) {
 			if both := min(one.Until, v.Until) - max(one.From, v.From); both > 0 && v.From < v.Until {
 				n++
 				sum += time.Duration(both)
 			}
 		}
-		pairs, sums = append(pairs, n), append(sums, sum.Round(time.Millisecond))
+		l.Logf("a hold of the client that was cut off overlaps with %d, for %v in sum", n, sum.Round(time.Millisecond))
 	}
-	return pairs, sums
 }

@@ -1,4 +1,4 @@
-package locktest
+package proof
 
 import (
 	"context"
@@ -9,34 +9,35 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
-// FailoverOrder is clients of a set that wait for a fair lock, one after the
+// fairOrder is clients of a set that wait for a fair lock, one after the
 // other, while its master is replaced.
-type FailoverOrder struct {
+type fairOrder struct {
 	testing.TB
-	set     FailingSet
+	set     locktest.FailingSet
 	lock    string
 	clients []*relock.Client // the first one is the holder
 }
 
-// NewFailoverOrder returns some clients, which newClient makes.
-func NewFailoverOrder(t testing.TB, set FailingSet, lock string, newClient func() *relock.Client) *FailoverOrder {
-	o := &FailoverOrder{TB: t, set: set, lock: lock}
+// newFairOrder returns some clients, which newClient makes.
+func newFairOrder(t testing.TB, set locktest.FailingSet, lock string, newClient func() *relock.Client) *fairOrder {
+	o := &fairOrder{TB: t, set: set, lock: lock}
 	for range 7 {
 		o.clients = append(o.clients, newClient())
 	}
 	return o
 }
 
-// Require takes the lock. All others wait for it, and every replica has that.
+// require takes the lock. All others wait for it, and every replica has that.
 // Then it fails the master over, and unlocks. The waiters must be served in the
 // order in which they came.
-func (o *FailoverOrder) Require(failOver func(h relock.Hold)) {
+func (o *fairOrder) require(failOver func(h relock.Hold)) {
 	o.Helper()
-	h := Take(o, relock.NewRedisLock(o.lock, o.clients[0], relock.WithFair()).Acquire)
+	h := locktest.Take(o, relock.NewRedisLock(o.lock, o.clients[0], relock.WithFair()).Acquire)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(o.Context()))
 	var got []int // guarded by the lock
 	var results []<-chan error
@@ -60,9 +61,9 @@ func (o *FailoverOrder) Require(failOver func(h relock.Hold)) {
 }
 
 // awaitCopied waits until n waiters are queued, and every replica has them.
-func (o *FailoverOrder) awaitCopied(n int) {
+func (o *fairOrder) awaitCopied(n int) {
 	o.Helper()
-	key := KeyOf(o.clients[0], o.lock)
+	key := locktest.KeyOf(o.clients[0], o.lock)
 	master := o.set.MasterOf(o, key)
 	testkit.Eventually(o, testkit.Patience, func() bool { return master.Do(o, "ZCARD", key+":q") == int64(n) }, "is queued")
 	conn := master.Dial(o)
@@ -74,11 +75,11 @@ func (o *FailoverOrder) awaitCopied(n int) {
 	require.EqualValues(o, len(o.set.Replicas(master)), acks)
 }
 
-// AwaitAt waits until the holder reaches this master. What it sends to the old
+// awaitAt waits until the holder reaches this master. What it sends to the old
 // one may be lost.
-func (o *FailoverOrder) AwaitAt(master *redistest.Server, h relock.Hold) {
+func (o *fairOrder) awaitAt(master *redistest.Server, h relock.Hold) {
 	o.Helper()
 	testkit.Eventually(o, testkit.Patience, func() bool {
-		return h.Extend(o.Context(), 2*time.Minute) == nil && PTTL(o, master, o.clients[0], o.lock) > time.Minute
+		return h.Extend(o.Context(), 2*time.Minute) == nil && locktest.PTTL(o, master, o.clients[0], o.lock) > time.Minute
 	}, "the holder has not found the new master")
 }

@@ -1,48 +1,12 @@
 package locktest
 
 import (
-	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/relock-go/relock/internal/redis/driver"
-	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
-
-// slowAnswer is the delay of an answer that comes in time nevertheless.
-const slowAnswer = 100 * time.Millisecond
-
-// DelayThenLose delays the answer to the first request that matches, and loses
-// all later ones.
-func (c *FaultBench) DelayThenLose(match faults.Match) {
-	c.Proxy.On(match, 1, faults.Delay(slowAnswer))
-	c.Proxy.On(match, faults.Every, faults.DropRequest)
-}
-
-// lateDriver makes the first answers look as if they had taken an hour, as for
-// a process that was stopped.
-type lateDriver struct {
-	driver.Driver
-	late atomic.Int32 // answers that are left to do so
-}
-
-func (d *lateDriver) Send(ctx context.Context, limit driver.Limits, r driver.Request) driver.Result {
-	o := d.Driver.Send(ctx, limit, r)
-	if o.Err == nil && d.late.Add(-1) >= 0 {
-		o.Sent = o.Sent.Add(-time.Hour)
-	}
-	return o
-}
-
-// LateAnswers makes the next n answers to the client late.
-func (c *FaultBench) LateAnswers(n int32) {
-	d := &lateDriver{Driver: Engine(c.Client).Driver}
-	d.late.Store(n)
-	Engine(c.Client).Driver = d
-}
 
 // promptness is how much later than it is due a thing may be, beside what a
 // timer of the same time is late on a busy machine.
