@@ -22,8 +22,16 @@ func (d Indeterminate) Exists() bool { return d.Error || !d.Last.IsZero() }
 // IsLate reports whether a copy of a request may still be executed.
 func (d Indeterminate) IsLate() bool { return !d.Last.IsZero() && !d.Resolved() }
 
-// Add returns d after one more result.
+// Add returns d after one more result. An earlier copy of a request that was
+// sent again may still be executed.
 func (d Indeterminate) Add(o driver.Result) Indeterminate {
+	if o.Resent {
+		copied := o.Sent
+		if copied.IsZero() {
+			copied = time.Now()
+		}
+		d = d.Merge(Indeterminate{Last: copied})
+	}
 	switch {
 	case o.Unanswered():
 		return d.Merge(Indeterminate{Last: o.Sent, left: o.Abandoned})

@@ -32,15 +32,19 @@ type Cluster struct {
 	table  atomic.Pointer[table] // nil before the first answer; stored while mu is held
 
 	// These are guarded by mu.
-	nodes     []string             // that the last answer named, masters and replicas
-	doubted   map[string]time.Time // servers that failed, and have not answered since
-	corrected map[int]string       // masters of slots, since the load under way began
-	newest    string               // the server that has redirected a request since then, or ""
+	nodes     []string                 // that the last answer named, masters and replicas
+	doubted   map[string]time.Time     // servers that failed, and have not answered since
+	corrected map[int]string           // masters of slots, since the load under way began
+	newest    string                   // the server that has redirected a request since then, or ""
+	limit     time.Duration            // for each server
+	longer    bool                     // the limit has just been doubled
+	took      time.Duration            // of the last answer; 0 before
+	asking    map[string]chan struct{} // doubted masters; closed when one was asked
 }
 
 // New returns the topology of a Cluster. It makes no network call.
 func New(c Config) *Cluster {
-	t := &Cluster{Search: search.New(), config: c, doubted: map[string]time.Time{}}
+	t := &Cluster{Search: search.New(), config: c, doubted: map[string]time.Time{}, limit: firstLimit, asking: map[string]chan struct{}{}}
 	t.Run = t.loadUntilClosed
 	return t
 }
@@ -97,16 +101,26 @@ func (c *Cluster) Masters(ctx context.Context) ([]string, error) {
 	return t.owners(), err
 }
 
-// current returns the table, if need be after a load.
+// current returns the table, if need be after a load. While loads only need
+// more time, it waits for the next one.
 func (c *Cluster) current(ctx context.Context) (*table, error) {
-	if t := c.table.Load(); t != nil {
-		return t, nil
+	for {
+		if t := c.table.Load(); t != nil {
+			return t, nil
+		}
+		next, last := c.request()
+		if err := search.Await(ctx, next, last); err != nil && (ctx.Err() != nil || !c.hasMoreTime()) {
+			return nil, err
+		}
 	}
-	next, last := c.request()
-	if err := search.Await(ctx, next, last); err != nil {
-		return nil, err
-	}
-	return c.table.Load(), nil
+}
+
+// hasMoreTime reports whether all servers were late in the last load, and have
+// more time in the next one.
+func (c *Cluster) hasMoreTime() bool {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	return c.longer
 }
 
 // request asks for a load, and returns it with the error of the last one.

@@ -92,11 +92,10 @@ func TestClusterIsFound(t *testing.T) {
 		hung.Pause(t)
 		down := "127.0.0.1:" + redistest.FreePort(t)
 		p := clusterOf(t, []string{down, hung.Address, redistest.StartTCP(t).Address, all[0]})
-		start, watch := time.Now(), testkit.NewStopwatch(t)
+		watch := testkit.NewStopwatch(t)
 		_, err := p.Masters(t.Context())
-		watch.Within(2 * loadLimit)
+		watch.Within(firstLimit, "the next one is asked beside one that hangs")
 		require.NoError(t, err)
-		require.GreaterOrEqual(t, time.Since(start), loadLimit)
 		requireFound(t, p, s)
 	})
 	t.Run("not without permission", func(t *testing.T) {
@@ -213,7 +212,7 @@ func TestCloseOfACluster(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	watch := testkit.NewStopwatch(t)
 	require.NoError(t, p.Close())
-	watch.Within(loadLimit / 10)
+	watch.Within(firstLimit / 10)
 	p.Tasks.Wait() // or the goroutine would stay
 }
 

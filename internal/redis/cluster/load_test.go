@@ -152,14 +152,14 @@ func TestLoadUndoesNoNewerCorrection(t *testing.T) {
 	p.load()
 	old := s.MasterOf(t, "k").Address
 	for _, first := range []bool{false, true} {
-		order := p.begin()
-		found, err := p.ask(t.Context(), order[0])
-		require.NoError(t, err)
+		order, limit, _ := p.begin()
+		found := p.timed(t.Context(), order[0], limit)
+		require.NoError(t, found.err)
 		if first { // the table has it already, from a load or another request
 			p.table.Store(p.table.Load().with(slotOf("k"), "127.0.0.1:7"))
 		}
 		require.Equal(t, "127.0.0.1:7", p.Redirect("k", old, "127.0.0.1:7", false))
-		p.finish(order[0], found, nil)
+		p.finish(found, nil)
 		address, err := p.Master(t.Context(), "k")
 		require.NoError(t, err)
 		require.Equal(t, "127.0.0.1:7", address)
@@ -178,21 +178,26 @@ func TestServersThatFailedAreAskedLast(t *testing.T) {
 	failing := s.Servers[1]
 	p.Invalidate(failing.Address)
 	for range 20 {
-		order := p.begin()
+		order, _, _ := p.begin()
 		require.ElementsMatch(t, append(s.Addresses(), "127.0.0.1:1"), order)
 		require.ElementsMatch(t, []string{failing.Address, "127.0.0.1:1"}, order[2:])
 	}
 	p.Redirect("k", failing.Address, s.MasterOf(t, "k").Address, false)
-	require.Equal(t, failing.Address, p.begin()[0])
-	require.Equal(t, "127.0.0.1:1", p.begin()[3])
+	require.Equal(t, failing.Address, orderOf(p)[0])
+	require.Equal(t, "127.0.0.1:1", orderOf(p)[3])
 	p.Invalidate(failing.Address)
 	failing.Pause(t)
 	watch := testkit.NewStopwatch(t)
 	p.load()
-	watch.Within(loadLimit)
+	watch.Within(firstLimit)
 	failing.Resume(t)
 	s.Servers[0].Kill(t)
 	s.Servers[2].Kill(t)
 	p.load()
 	require.NotContains(t, p.doubted, failing.Address, "it has answered")
+}
+
+func orderOf(p *Cluster) []string {
+	order, _, _ := p.begin()
+	return order
 }

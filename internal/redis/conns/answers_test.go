@@ -203,7 +203,8 @@ func TestBatchOverTheSharedConnection(t *testing.T) {
 	requireAnswered(t, l.Pipeline(patient, []driver.Request{echo("x"), echo("x")}))
 	granted := echo("x")
 	granted.Granted = func(reply any) bool { return reply != nil }
-	for _, o := range driver.PipelineAcked(l, patient, []driver.Request{granted}, &driver.Ack{Replicas: 1, Timeout: time.Second}) {
+	limit := driver.BatchLimit{Own: testkit.Patience, Borrowed: driver.MinLimit}
+	for _, o := range driver.PipelineAcked(l, limit, []driver.Request{granted}, &driver.Ack{Replicas: 1, Timeout: time.Second}) {
 		require.Error(t, o.Err)
 		require.False(t, o.Answered && !driver.IsRefusal(o.Err))
 	}

@@ -79,9 +79,9 @@ func getContext(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err err
 	return pool.GetContext(ctx)
 }
 
-// putBack returns a connection to the pool. Its own error is ignored. Only that
+// toPool returns a connection to the pool. Its own error is ignored. Only that
 // of the command on the connection counts.
-func (d *lender) putBack(used redis.Conn) {
+func (d *lender) toPool(used redis.Conn) {
 	if own, ok := used.(*wire.Conn); ok {
 		used, own.Lent = own.Lent, nil
 	}

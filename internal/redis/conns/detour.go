@@ -1,119 +1,213 @@
 package conns
 
 import (
-	"context"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/redis/driver"
+	"github.com/relock-go/relock/internal/redis/wire"
 )
 
-// detour sends the requests over a connection of the callers. It reports
-// whether there was one.
-func (l *poolLink) detour(limit time.Duration, requests []driver.Request) ([]driver.Result, bool) {
-	if l.life.Err() != nil {
-		return nil, false
-	}
-	if conn := l.driver.borrow(l.life, limit); conn != nil {
-		return l.overBorrowed(conn, limit, requests), true
-	}
-	if s := l.shared.open(); s != nil && WaitsOf(requests) == 0 {
-		return l.shared.batch(l.life, s, limit, requests), true
-	}
-	return nil, false
+// detour is a batch of a link that has no connection yet. It goes over a
+// connection that callers have open. If that does not answer soon, a copy of
+// the batch goes over another one. Only the goroutine of Pipeline uses it.
+type detour struct {
+	link     *poolLink
+	limit    time.Duration    // for the answers
+	requests []driver.Request // the detour's own: a copy may outlive the call
+
+	dialled <-chan struct{}      // closed when the dial of the link ends; nil without one
+	lent    <-chan redis.Conn    // of callers that return one; nil while none is wanted
+	answers chan []driver.Result // to the copies
+	timer   *time.Timer          // when the next copy is due
+	pause   time.Duration        // until the one after it
+	first   time.Time            // when the first copy was sent; zero before
+	end     time.Time            // a limit after it, or after the start of the detour
+	copies  int                  // that were sent
+	flight  int                  // of them, those under way
+	shared  bool                 // one went over the shared connection
+	last    []driver.Result      // of the copy that was the last to fail
 }
 
-// overBorrowed sends the requests over a connection of the pool, on a
-// goroutine, because a write may block. If the limit passes, the goroutine
-// keeps the connection.
-func (l *poolLink) overBorrowed(conn redis.Conn, limit time.Duration, requests []driver.Request) []driver.Result {
-	d := l.driver
-	sent := time.Now()
-	deadline := sent.Add(min(driver.Below(d.commandTimeout, limit)+WaitsOf(requests), limit))
-	answers := make(chan []driver.Result, 1)
-	started := d.tasks.Start(func() {
-		outcomes := l.roundTrip(conn, nil, sent, deadline, requests)
-		d.putBack(conn)
-		if outcomes[len(outcomes)-1].Broke() || d.hasBreak(outcomes) {
-			d.noteBreak()
+const (
+	// headStarts is how many times the wait for a dial alone, and that for
+	// the first answer, go into the limit for answers. That is a third of a
+	// lease.
+	headStarts = 16
+	maxCopies  = 6
+)
+
+// newDetour returns a detour beside a dial, which has a moment first. The dial
+// may be nil.
+func (l *poolLink) newDetour(o *opening, limit time.Duration, requests []driver.Request) *detour {
+	d := &detour{
+		link: l, limit: limit, requests: slices.Clone(requests), answers: make(chan []driver.Result, maxCopies),
+		end: time.Now().Add(limit),
+	}
+	d.pause = max(min(limit/headStarts, driver.MinConnect), time.Millisecond)
+	var wait time.Duration
+	if o != nil {
+		d.dialled, wait = o.done, time.Until(o.begun.Add(d.pause))
+	}
+	d.timer = time.NewTimer(wait)
+	return d
+}
+
+// run returns the answers, or reports that the link has a connection now. If
+// there are no answers, it returns what the last copy got, or nil if none was
+// sent.
+func (d *detour) run(o *opening) (outcomes []driver.Result, connected bool) {
+	defer d.timer.Stop()
+	for !d.isOver() {
+		select {
+		case <-d.dialled:
+			if d.dialled = nil; o.err == nil {
+				return nil, true
+			}
+			d.send()
+		case outcomes := <-d.answers:
+			if d.flight--; isWhole(outcomes) {
+				return repeated(outcomes, d.copies > 1), false
+			}
+			d.note(outcomes)
+			d.send()
+		case conn := <-d.lent:
+			d.take(conn)
+		case <-d.timer.C:
+			d.send()
+		case <-d.link.life.Done():
+			return Same(d.requests, driver.Result{Err: errs.ErrClosed, Sent: d.first}), false
 		}
-		answers <- outcomes
+	}
+	return d.failure(), false
+}
+
+// isOver reports whether the batch gets no answer any more. Without a dial
+// under way, only a connection that a caller has can still help.
+func (d *detour) isOver() bool {
+	left := time.Until(d.end)
+	switch {
+	case d.flight > 0:
+		return left+linkGrace <= 0
+	case d.dialled != nil:
+		return left <= 0 && !d.first.IsZero()
+	}
+	return left <= 0 || d.lent != nil && !d.link.driver.isLent()
+}
+
+// send sends a copy over an open connection. If there is none, it waits for one
+// that a caller returns.
+func (d *detour) send() {
+	d.lent = nil
+	if l := d.link; d.copies < maxCopies && (d.first.IsZero() || time.Now().Before(d.end)) {
+		conn, s := l.driver.borrow(l.life, d.pause), l.shared.open()
+		switch {
+		case conn != nil:
+			d.overBorrowed(conn)
+		case s != nil && !d.shared && WaitsOf(d.requests) == 0:
+			d.overShared(s)
+		default:
+			d.lent = l.driver.returned
+		}
+	}
+	d.plan()
+}
+
+// plan sets the timer to the next copy, or to the end of the wait for answers.
+func (d *detour) plan() {
+	pause := d.pause
+	if !d.first.IsZero() {
+		pause = min(pause, time.Until(d.end)+linkGrace)
+	}
+	d.timer.Reset(max(pause, time.Millisecond))
+}
+
+// take sends a copy over a connection that a caller has returned, if it works.
+func (d *detour) take(conn redis.Conn) {
+	if conn.Err() != nil || wire.AtRest(conn) != nil {
+		d.link.driver.toPool(conn)
+		return
+	}
+	d.lent = nil
+	d.overBorrowed(conn)
+	d.plan()
+}
+
+// overBorrowed sends a copy over a connection of the pool, on a goroutine,
+// because a write may block. If the limit passes, the goroutine keeps the
+// connection.
+func (d *detour) overBorrowed(conn redis.Conn) {
+	l := d.link
+	started := d.start(func(sent, end time.Time) []driver.Result {
+		if most := sent.Add(l.driver.commandTimeout + WaitsOf(d.requests)); most.Before(end) {
+			end = most
+		}
+		outcomes := l.roundTrip(conn, nil, sent, end, d.requests)
+		l.driver.putBack(conn)
+		if outcomes[len(outcomes)-1].Broke() || l.driver.hasBreak(outcomes) {
+			l.driver.noteBreak()
+		}
+		return outcomes
 	})
 	if !started {
-		d.putBack(conn)
-		return Same(requests, driver.Result{Err: errs.ErrClosed})
-	}
-	timer := time.NewTimer(withGrace(time.Until(deadline)))
-	defer timer.Stop()
-	select {
-	case outcomes := <-answers:
-		return outcomes
-	case <-timer.C:
-		return Same(requests, driver.Result{Err: driver.ErrTimeout, Sent: sent})
-	case <-l.life.Done():
-		return Same(requests, driver.Result{Err: errs.ErrClosed, Sent: sent})
+		l.driver.putBack(conn)
 	}
 }
 
-// isRefused reports whether the server has refused the link's connection. The
-// server accepts each connection first. So only the first answer shows it, or a
-// break in its place.
-func (l *poolLink) isRefused(first driver.Result) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	fresh := l.fresh
-	l.fresh = fresh && !first.Answered && !driver.IsAnswer(first.Err)
-	return driver.IsRefusal(first.Err) || fresh && first.Broke()
+// overShared sends a copy over the shared connection.
+func (d *detour) overShared(s *stream) {
+	l := d.link
+	d.shared = true
+	d.start(func(sent, end time.Time) []driver.Result { return l.shared.batch(l.life, s, end.Sub(sent), d.requests) })
 }
 
-// resent returns the results of a batch that was sent again. For a request that
-// was not sent again, the first result stays.
-func resent(first, again []driver.Result) []driver.Result {
-	for i, o := range again {
-		if !o.Sent.IsZero() {
-			o.Resent = first[i].Unanswered()
-			first[i] = o
-		}
+// start sends a copy on a goroutine, within what is left of the limit. The next
+// copy has to wait twice as long. It reports whether the client is open.
+func (d *detour) start(send func(sent, end time.Time) []driver.Result) bool {
+	sent := time.Now()
+	if d.first.IsZero() {
+		d.first, d.end = sent, sent.Add(d.limit)
 	}
-	return first
+	end := d.end
+	if !d.link.driver.tasks.Start(func() { d.answers <- send(sent, end) }) {
+		return false
+	}
+	d.copies++
+	d.flight++
+	d.pause *= 2
+	return true
 }
 
-// borrow takes an idle connection from the pool. It returns nil if there is
-// none. putBack returns the connection.
-func (d *lender) borrow(ctx context.Context, limit time.Duration) redis.Conn {
-	if d.slots != nil {
-		select {
-		case d.slots <- struct{}{}:
-		default:
-			return nil
-		}
+// note keeps the results of a copy that failed, rather than those of one that
+// was not written.
+func (d *detour) note(outcomes []driver.Result) {
+	if d.last == nil || !outcomes[0].Sent.IsZero() {
+		d.last = outcomes
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	conn, err := d.takeIdle(ctx)
-	if err != nil {
-		if d.slots != nil {
-			<-d.slots
-		}
-		return nil
-	}
-	return conn
 }
 
-// takeIdle takes an idle connection from the pool. The user's pool may dial
-// instead, if its idle ones are stale.
-func (d *lender) takeIdle(ctx context.Context) (redis.Conn, error) {
-	switch {
-	case d.own:
-		own, err := d.borrowOwn(ctx, 0, false)
-		if err != nil {
-			return nil, err
-		}
-		return own, nil
-	case d.Redis.IdleCount() == 0:
-		return nil, errNoIdle
+// failure returns the results of a batch that got no answer, or nil if it was
+// not sent.
+func (d *detour) failure() []driver.Result {
+	if d.flight > 0 {
+		return Same(d.requests, driver.Result{Err: driver.ErrTimeout, Sent: d.first})
 	}
-	return dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.Redis) })
+	return repeated(d.last, d.copies > 1)
+}
+
+// isWhole reports whether no answer to a batch is missing.
+func isWhole(outcomes []driver.Result) bool {
+	return !outcomes[0].Sent.IsZero() && !slices.ContainsFunc(outcomes, driver.Result.IsMissing)
+}
+
+// repeated returns the results of a batch. If another copy was sent, each
+// request may have been executed by that.
+func repeated(outcomes []driver.Result, another bool) []driver.Result {
+	for i := range outcomes {
+		outcomes[i].Resent = outcomes[i].Resent || another && !outcomes[i].Sent.IsZero()
+	}
+	return outcomes
 }

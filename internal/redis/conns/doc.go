@@ -64,27 +64,35 @@
 // # Links
 //
 // A [driver.Link] is a dedicated connection of a worker or of the subscription.
-// If a dial is refused or hangs for a second, the batch takes a detour
-// (detour.go).
-// It uses an idle connection of the pool, or else the shared one. The server's
-// maxclients or the limit of files may be used up. The next batch dials again.
-// A subscription never takes a detour; its waiters poll.
+// A batch takes a detour (detour.go) while there is none: its dial was refused,
+// hangs, or has no room at the server or in the process. A dial has a moment
+// first, a 48th of a lease. The detour uses an idle connection of the pool, or
+// else the shared one, or else the next one that a caller returns. If no answer
+// comes, a copy of the batch goes over another connection: after a 24th of a
+// lease, and then after twice the time each. The first whole answer counts. The
+// link's own connection is used if it is there before that. The next batch
+// dials again. A subscription never takes a detour; its waiters poll.
 //
 //   - A subscription (subscribe.go) has several channels, which are added and
 //     dropped while it is received. One goroutine reads. A short one writes, if
 //     none does already.
 //   - The link owns its dial (opening.go). A dial that hangs goes on, and its
 //     connection is the link's. It ends when the link is closed, or its node
-//     retired.
-//   - The goroutine that sends a batch owns the borrowed connection and returns
-//     it. It has it for the shortest limit of the worker's jobs, never doubled,
-//     from the time that it got it. WAIT counts into that limit, and never goes
-//     over the shared connection.
+//     retired. After a dial that was late, the next one has twice the time, up
+//     to the dial timeout.
+//   - The goroutine that sends a copy owns the borrowed connection and returns
+//     it. All copies have the shortest limit of the worker's jobs, never
+//     doubled, from the first one on. WAIT counts into that limit, and never
+//     goes over the shared connection.
+//   - A caller offers the connection that it returns to a batch that waits for
+//     one (borrow.go). Only a batch that waits at that moment gets it, with its
+//     place in the pool.
 //   - An error in the middle is the result of all requests after it.
 //   - WAIT follows the answers to its batch, if something was granted.
 //   - A full server accepts a connection and then closes it. So a batch that
-//     broke before the first answer on a new connection is sent again. Then
-//     Result.Resent is true, as an earlier copy may have done the work.
+//     broke before the first answer on a new connection is sent again.
+//   - Of a batch that was sent again, Result.Resent is true: the earlier copy
+//     may have done the work, or may still do it.
 //
 // # Goroutines
 //

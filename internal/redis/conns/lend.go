@@ -21,9 +21,12 @@ type lender struct {
 	Redis *redis.Pool
 	// slots has a value for each connection in use, if callers wait for a
 	// free one. redigo's own wait cannot be closed safely.
-	slots   chan struct{}
-	dialer  *wire.Dialer  // of our own pool
-	sockets *wire.Sockets // of the connections that dialer opened
+	slots chan struct{}
+	// returned takes a connection that a caller returns, with its slot, to
+	// a worker that waits for one. It has no buffer.
+	returned chan redis.Conn
+	dialer   *wire.Dialer  // of our own pool
+	sockets  *wire.Sockets // of the connections that dialer opened
 	// borrowings are contexts for the next callers. Without them each call
 	// would cost one object more.
 	borrowings sync.Pool

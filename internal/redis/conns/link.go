@@ -19,6 +19,7 @@ type poolLink struct {
 	shared *pipeline       // for a detour
 	life   context.Context // of dials; cancelled by Close
 	end    context.CancelFunc
+	slow   time.Duration // the least limit of the next dial; only for the goroutine that dials
 
 	mu      sync.Mutex
 	conn    redis.Conn // nil while there is none
@@ -33,23 +34,24 @@ func (l *poolLink) Pipeline(limit driver.BatchLimit, requests []driver.Request) 
 	l.beginWait()
 	defer l.endWait()
 	conn, o := l.current(limit.Own)
+	var around *detour
 	if o != nil {
-		if !o.succeeds(driver.MinConnect) {
-			if outcomes, ok := l.detour(limit.Borrowed, requests); ok {
-				return outcomes
-			}
-		}
-		<-o.done
-		if o.err != nil {
+		around = l.newDetour(o, limit.Borrowed, requests)
+		outcomes, connected := around.run(o)
+		switch {
+		case connected:
+			conn = o.conn
+		case outcomes == nil:
 			return Same(requests, driver.Result{Err: l.driver.orClosed(l.driver.explain(o.err))})
+		default:
+			return outcomes
 		}
-		conn = o.conn
 	}
-	outcomes := l.exchange(conn, limit.Own, requests)
+	outcomes := repeated(l.exchange(conn, limit.Own, requests), around != nil && around.copies > 0)
 	if !l.isRefused(outcomes[0]) {
 		return outcomes
 	}
-	again, _ := l.detour(limit.Borrowed, requests)
+	again, _ := l.newDetour(nil, limit.Borrowed, requests).run(nil)
 	return resent(outcomes, again)
 }
 

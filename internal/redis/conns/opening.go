@@ -36,9 +36,11 @@ func (l *poolLink) open(limit time.Duration) *opening {
 }
 
 func (l *poolLink) dial(o *opening, limit time.Duration) {
-	ctx, cancel := l.driver.bound(l.life, max(limit, driver.MinConnect))
+	limit = min(max(limit, l.slow, driver.MinConnect), l.driver.dialTimeout)
+	ctx, cancel := l.driver.bound(l.life, limit)
 	defer cancel()
 	o.conn, o.err = l.driver.dial(ctx)
+	l.slow = slower(limit, o.err)
 	l.keep(o)
 	close(o.done)
 }
@@ -58,15 +60,34 @@ func (l *poolLink) keep(o *opening) {
 	}
 }
 
-// succeeds reports whether there is a connection within limit after the start
-// of the attempt.
-func (o *opening) succeeds(limit time.Duration) bool {
-	timer := time.NewTimer(time.Until(o.begun.Add(limit)))
-	defer timer.Stop()
-	select {
-	case <-o.done:
-		return o.err == nil
-	case <-timer.C:
-		return false
+// slower returns the limit for the next dial after one that took too long: the
+// server may be far away. After another error it is 0.
+func slower(limit time.Duration, err error) time.Duration {
+	if driver.IsTimeout(err) {
+		return 2 * limit
 	}
+	return 0
+}
+
+// isRefused reports whether the server has refused the link's connection. The
+// server accepts each connection first. So only the first answer shows it, or a
+// break in its place.
+func (l *poolLink) isRefused(first driver.Result) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fresh := l.fresh
+	l.fresh = fresh && !first.Answered && !driver.IsAnswer(first.Err)
+	return driver.IsRefusal(first.Err) || fresh && first.Broke()
+}
+
+// resent returns the results of a batch that was sent again. For a request that
+// was not sent again, the first result stays.
+func resent(first, again []driver.Result) []driver.Result {
+	for i, o := range again {
+		if !o.Sent.IsZero() {
+			o.Resent = o.Resent || first[i].Unanswered()
+			first[i] = o
+		}
+	}
+	return first
 }

@@ -25,6 +25,7 @@ type Pool struct {
 
 func newPool(c *driver.Config) *Pool {
 	d := &Pool{apart: crowd}
+	d.returned = make(chan redis.Conn)
 	d.init(c)
 	d.shared = &pipeline{server: &d.server}
 	return d

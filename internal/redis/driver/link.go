@@ -2,15 +2,17 @@ package driver
 
 import "time"
 
-// A worker that cannot connect uses a connection of its client. The server, or
-// the system, may have no room for one more connection while idle ones work.
-// The batch goes over an idle connection of the pool, or else over the shared
-// one. The next batch dials again.
+// A worker without a connection uses those of its client. The server, or the
+// system, may have no room for one more connection, or packets of a new one may
+// get lost, while open ones work. The batch goes over an idle connection of the
+// pool, or else over the shared one, or else over the next one that a caller
+// returns. The next batch dials again.
 //
 // The goroutine that sends the batch owns the borrowed connection and returns
 // it to the pool. Any error in the middle of the batch is the result of all
-// requests behind it. The pool then closes the connection. A batch is sent a
-// second time only if a new connection broke before its first answer.
+// requests behind it. The pool then closes the connection. A batch is sent
+// again if a new connection broke before its first answer, or if a borrowed one
+// is silent.
 
 // BatchLimit limits how long a batch waits for its answers.
 type BatchLimit struct {

@@ -26,7 +26,7 @@ type Result struct {
 	Err       error
 	Sent      time.Time // right before it was written; zero if it never was
 	Answered  bool
-	Resent    bool  // an earlier copy was sent right before, and was not answered
+	Resent    bool  // an earlier copy was sent, and was not answered
 	Followed  bool  // in a batch: it followed a redirect, and has waited for its replicas
 	Abandoned *Late // the call that its caller left; it still waits for the answer
 }

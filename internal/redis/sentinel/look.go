@@ -14,6 +14,8 @@ const (
 	pollInterval = 10 * time.Second
 	minInterval  = 100 * time.Millisecond // at most, unless a sentinel has said that the master changed; see pause
 	maxInterval  = 250 * time.Millisecond // while no master passes the check
+	minGap       = time.Second / 20       // between two looks, whatever a sentinel says
+	interruptGap = time.Second            // between two looks that are interrupted, so that others end
 )
 
 // lookUntilClosed looks for the master.
@@ -34,7 +36,7 @@ func (s *Sentinel) lookUntilClosed() {
 // one. Clients must not look at the same time.
 func (s *Sentinel) pause(found bool, interval time.Duration) bool {
 	interval = interval/2 + rand.N(interval/2+1)
-	soon := s.Soon
+	soon, now := s.Soon, s.now
 	poll := interval
 	if !found {
 		soon = nil // it is soon anyway
@@ -47,8 +49,9 @@ func (s *Sentinel) pause(found bool, interval time.Duration) bool {
 		select {
 		case <-timer.C:
 			return true
-		case <-s.now:
-			return true
+		case <-now:
+			soon, now = nil, nil
+			timer.Reset(time.Until(s.looked.Add(minGap)))
 		case <-soon:
 			soon = nil
 			timer.Reset(interval)
@@ -63,9 +66,9 @@ func (s *Sentinel) look() bool {
 	ctx, cancel := context.WithCancel(s.Life)
 	defer cancel()
 	r := s.begin(cancel)
-	start := time.Now()
+	s.looked = time.Now()
 	r.ask(ctx)
-	return s.finish(ctx, r, time.Since(start))
+	return s.finish(ctx, r, time.Since(s.looked))
 }
 
 // begin returns what a look needs to know.

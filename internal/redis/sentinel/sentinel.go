@@ -27,11 +27,13 @@ type Sentinel struct {
 
 	config Config
 	now    chan struct{} // look immediately
+	looked time.Time     // when the last look began; only for the goroutine that looks
 
 	// These are guarded by mu.
 	master    string             // "" before the first answer
 	epoch     int64              // of the configuration that named it; see take
 	interrupt context.CancelFunc // ends the look under way; nil without one
+	ended     time.Time          // when a look was interrupted
 	invalid   bool               // the master failed since the last look began
 	sentinels []string           // the first one answered last
 	limit     time.Duration      // for each sentinel and server
@@ -99,12 +101,14 @@ func (s *Sentinel) Invalidate(address string) {
 }
 
 // switched looks immediately, because a sentinel said that the master has
-// changed. A look under way may wait for the old one.
+// changed. A look under way may wait for the old one. In a storm of messages
+// looks must end all the same.
 func (s *Sentinel) switched() {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	if s.interrupt != nil {
+	if s.interrupt != nil && time.Since(s.ended) >= interruptGap {
 		s.interrupt()
+		s.ended = time.Now()
 	}
 	search.Signal(s.now)
 }

@@ -1,0 +1,59 @@
+package conns
+
+import (
+	"context"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// isLent reports whether a connection of the pool is in use, or being opened.
+func (d *lender) isLent() bool { return d.Redis.ActiveCount() > d.Redis.IdleCount() }
+
+// putBack returns a connection to the pool. A worker that has no connection may
+// be waiting for it: it gets it first.
+func (d *lender) putBack(used redis.Conn) {
+	select {
+	case d.returned <- used:
+	default:
+		d.toPool(used)
+	}
+}
+
+// borrow takes an idle connection from the pool. It returns nil if there is
+// none. putBack returns the connection.
+func (d *lender) borrow(ctx context.Context, limit time.Duration) redis.Conn {
+	if d.slots != nil {
+		select {
+		case d.slots <- struct{}{}:
+		default:
+			return nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	conn, err := d.takeIdle(ctx)
+	if err != nil {
+		if d.slots != nil {
+			<-d.slots
+		}
+		return nil
+	}
+	return conn
+}
+
+// takeIdle takes an idle connection from the pool. The user's pool may dial
+// instead, if its idle ones are stale.
+func (d *lender) takeIdle(ctx context.Context) (redis.Conn, error) {
+	switch {
+	case d.own:
+		own, err := d.borrowOwn(ctx, 0, false)
+		if err != nil {
+			return nil, err
+		}
+		return own, nil
+	case d.Redis.IdleCount() == 0:
+		return nil, errNoIdle
+	}
+	return dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.Redis) })
+}
