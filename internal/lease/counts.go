@@ -22,12 +22,11 @@ func (c *Counts) renewed(err error) {
 	c.Renewals.Add(1)
 }
 
-// Holding yields the newest hold of each lock that the manager has. A delivery
-// of a task is no lock.
+// Holding yields the newest hold of each lock that the manager has.
 func (m *Manager) Holding() iter.Seq[*Hold] {
 	return func(yield func(*Hold) bool) {
 		for _, l := range m.allLeases() {
-			if h := l.newestHold(); h != nil && !l.isDelivery() && !yield(h) {
+			if h := l.newestHold(); h != nil && !yield(h) {
 				return
 			}
 		}

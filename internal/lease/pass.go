@@ -6,9 +6,6 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// granted returns when Redis granted the lease.
-func (l *Lease) granted() time.Time { return l.client.at(l.since) }
-
 // pass gives the lock to the next local waiter without a request to Redis. The
 // lease goes on with another hold; mu must be held.
 //
@@ -18,7 +15,7 @@ func (l *Lease) granted() time.Time { return l.client.at(l.since) }
 // than the next holder requests.
 func (l *Lease) pass(from *Hold, now time.Time) (left *waitqueue.Entry, ok bool) {
 	s := from.settings
-	if l.claiming() != nil || !s.Kind.Passes || !s.Watched || s.MinHold > 0 || s.Fair || l.length > s.Lease || l.indeterminate.Exists() || l.validUntil.Sub(now) <= s.Lease/2 {
+	if l.claim != nil || !s.Kind.Passes || !s.Watched || s.MinHold > 0 || s.Fair || l.length > s.Lease || l.indeterminate.Exists() || l.validUntil.Sub(now) <= s.Lease/2 {
 		return nil, false
 	}
 	if l.suspect || l.tokens.Spent() {

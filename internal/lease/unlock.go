@@ -12,20 +12,22 @@ import (
 
 // Unlock ends the hold in this process first. Then it hands the lock off to the
 // next local waiter, or releases it at the server.
-func (h *Hold) Unlock() error {
-	h.lease.turn.take()
-	defer h.lease.turn.give()
-	return h.unlockInTurn()
+func (h *Hold) Unlock() error { return h.grant.unlock(h) }
+
+func (l *Lease) unlock(h *Hold) error {
+	l.owner.take()
+	defer l.owner.give()
+	return l.unlockInTurn(h)
 }
 
-// unlockInTurn is Unlock with the owner mutex held. It takes no longer than one
+// unlockInTurn is unlock with the owner mutex held. It takes no longer than one
 // command may.
-func (h *Hold) unlockInTurn() (err error) {
-	l, start := h.lease, time.Now()
+func (l *Lease) unlockInTurn(h *Hold) (err error) {
+	start := time.Now()
 	now := start
 	c := l.unsettled()
 	if c != nil {
-		l.await(context.Background(), c, min(l.client.CommandTimeout, l.lease/3)/2)
+		l.await(context.Background(), c, min(l.client.CommandTimeout, l.settings.Lease/3)/2)
 		now = time.Now()
 	}
 	_ = h.errAt(now) // the clock decides, not whether a timer has fired
@@ -51,7 +53,7 @@ func (h *Hold) unlockInTurn() (err error) {
 	if rest == 0 {
 		if left, passed = l.pass(h, now); !passed {
 			next, left = l.choose(h, now)
-			l.end(errs.ErrNotHeld)
+			l.over = errs.ErrNotHeld
 		}
 	}
 	l.mu.Unlock()
@@ -72,7 +74,7 @@ func (h *Hold) unlockInTurn() (err error) {
 	return err
 }
 
-// noteLoss keeps the error of Unlock for Do if it reports a loss; mu must be
+// noteLoss keeps the error of Unlock for Do if it reports a loss; the mutex is
 // held.
 func (h *Hold) noteLoss(err error) {
 	if errs.IsLoss(err) {
@@ -102,21 +104,21 @@ func (l *Lease) handOff(levels int, next *Transfer, start time.Time) error {
 // FoundLost returns the error of the Unlock that found the hold lost or the
 // client closed, or nil.
 func (h *Hold) FoundLost() error {
-	h.lease.mu.Lock()
-	defer h.lease.mu.Unlock()
+	h.mu().Lock()
+	defer h.mu().Unlock()
 	return h.lost
 }
 
 // WarnUnconfirmed logs an unconfirmed release, for a caller that returns
 // something else.
 func (h *Hold) WarnUnconfirmed(why error) {
-	h.lease.client.Logger.Warn("relock: release not confirmed", h.lease.about("reason", why.Error())...)
+	h.grant.valid().client.Logger.Warn("relock: release not confirmed", h.grant.about("reason", why.Error())...)
 }
 
 // IsUnlocked reports whether Unlock was called.
 func (h *Hold) IsUnlocked() bool {
-	h.lease.mu.Lock()
-	defer h.lease.mu.Unlock()
+	h.mu().Lock()
+	defer h.mu().Unlock()
 	return h.unlocked
 }
 
