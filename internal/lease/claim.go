@@ -42,6 +42,18 @@ func (l *Lease) needClaim(ctx context.Context, h *Hold) error {
 	return errUnclaimed
 }
 
+// awaitClaim waits for the claim's answer on behalf of an Unlock, which begins
+// now: for a sixth of the lease and half of the command timeout at most. It
+// returns the claim, or nil, and the time after that.
+func (l *Lease) awaitClaim(now time.Time) (*claim, time.Time) {
+	c := l.unsettled()
+	if c == nil {
+		return nil, now
+	}
+	l.await(context.Background(), c, min(l.client.CommandTimeout, l.settings.Lease/3)/2)
+	return c, time.Now()
+}
+
 // expectClaim makes a new lease that of a grant by message. It is valid while
 // the reservation cannot end. Its release names the reservation too.
 func (l *Lease) expectClaim(c *waitqueue.Claim) {

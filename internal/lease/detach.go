@@ -110,14 +110,6 @@ func (h *Hold) errDetach() error {
 	return fmt.Errorf("%w: hold: a %s cannot be detached", errs.ErrInvalid, h.settings.Noun())
 }
 
-// unlockLost ends a hold that was lost, as Unlock does; the mutex is held.
-func (h *Hold) unlockLost() error {
-	lost := errs.Gone(h.ends.Err())
-	h.unlocked = true
-	h.noteLoss(lost)
-	return lost
-}
-
 // errTwoCopies is the error of a granted Detach that a late copy could repeat.
 var errTwoCopies = errors.New("a late copy of the acquire and one of this request may still come")
 

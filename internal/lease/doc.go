@@ -14,10 +14,11 @@
 // is no lease: it has no levels, no waiters and no hand-off (renewal.go).
 //
 // Unlock begins in unlock.go, and what it sends is in release.go; package
-// background retries what was not answered. A plain lock goes to a waiter of
-// this process in pass.go, a reentrant one in transfer.go. A renewal begins in
-// push.go and goes on in watchdog.go. The user's Extend is in extend.go.
-// Package acquire builds the requests, as a [Protocol].
+// background retries what was not answered. Before that, handoff.go looks for a
+// waiter of this process: a plain lock goes to it in pass.go, a reentrant one
+// in transfer.go. A renewal begins in push.go and goes on in watchdog.go. The
+// user's Extend is in extend.go. Package acquire builds the requests, as a
+// [Protocol].
 //
 // # Validity and loss
 //

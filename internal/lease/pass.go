@@ -37,24 +37,3 @@ func (l *Lease) handTo(next *waitqueue.Waiter, now time.Time) *Hold {
 	next.Pass(h)
 	return h
 }
-
-// takeRetained returns the retained queue entry of a lock that ends. The
-// release of the lock removes the entry from the queue.
-func (l *Lease) takeRetained() *waitqueue.Entry {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.passes == 0 {
-		return nil
-	}
-	place := l.client.Queue.TakeRetained(l.client.RedisKey(l.key))
-	if place == nil {
-		return nil
-	}
-	var end ending
-	if l.ending != nil {
-		end = *l.ending
-	}
-	end.retained = place.Name
-	l.ending = &end
-	return place
-}

@@ -1,13 +1,11 @@
 package lease
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // Unlock ends the hold in this process first. Then it hands the lock off to the
@@ -24,54 +22,54 @@ func (l *Lease) unlock(h *Hold) error {
 // command may.
 func (l *Lease) unlockInTurn(h *Hold) (err error) {
 	start := time.Now()
-	now := start
-	c := l.unsettled()
-	if c != nil {
-		l.await(context.Background(), c, min(l.client.CommandTimeout, l.settings.Lease/3)/2)
-		now = time.Now()
-	}
+	claimed, now := l.awaitClaim(start)
 	_ = h.errAt(now) // the clock decides, not whether a timer has fired
 	l.mu.Lock()
 	if h.unlocked {
 		l.mu.Unlock()
 		return errs.ErrNotHeld
 	}
-	h.unlocked = true
 	defer func() { h.report.Done("unlock", err) }()
 	l.drop(h)
-	if over := h.ends.Err(); over != nil {
+	if h.ends.Err() != nil {
 		defer l.mu.Unlock()
-		h.noteLoss(errs.Gone(over))
-		return errs.Gone(over)
+		return h.unlockLost()
 	}
+	h.unlocked = true
 	h.end(start, errs.ErrNotHeld)
 	l.levels.Live--
-	rest := l.levels.Live
-	var next *Transfer
-	var left *waitqueue.Entry // a queue entry that belongs to nobody now
-	passed := false
-	if rest == 0 {
-		if left, passed = l.pass(h, now); !passed {
-			next, left = l.choose(h, now)
-			l.over = errs.ErrNotHeld
-		}
+	if rest := l.levels.Live; rest > 0 {
+		l.mu.Unlock()
+		err = l.unlockInner(rest, start)
+	} else {
+		next := l.chooseNext(h, now)
+		l.mu.Unlock()
+		err = l.handOff(next, start)
+		claimed.forget() // not before: the release must find the reservation
 	}
-	l.mu.Unlock()
-	left.Leave()
-	if passed {
+	if err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		h.noteLoss(err)
+	}
+	return err
+}
+
+// unlockInner sends the number of remaining levels. The server does not count
+// those of a plain lock.
+func (l *Lease) unlockInner(rest int, start time.Time) error {
+	if l.owner == nil {
 		return nil
 	}
-	if rest == 0 {
-		l.leave()
-	}
-	err = l.handOff(rest, next, start)
-	if rest == 0 {
-		c.forget() // not before: the release must find the reservation
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	h.noteLoss(err)
-	return err
+	return l.sendLevels(rest, start)
+}
+
+// unlockLost ends a hold that was lost; the mutex is held.
+func (h *Hold) unlockLost() error {
+	lost := errs.Gone(h.ends.Err())
+	h.unlocked = true
+	h.noteLoss(lost)
+	return lost
 }
 
 // noteLoss keeps the error of Unlock for Do if it reports a loss; the mutex is
@@ -80,25 +78,6 @@ func (h *Hold) noteLoss(err error) {
 	if errs.IsLoss(err) {
 		h.lost = err
 	}
-}
-
-// handOff transfers the lock to the local waiter of next. If there is none, or
-// the transfer fails, it sends the number of remaining levels instead. The
-// server does not count those of a plain lock.
-func (l *Lease) handOff(levels int, next *Transfer, start time.Time) error {
-	if levels > 0 && l.owner == nil {
-		return nil
-	}
-	if done, err := l.transfer(next, start); done {
-		return err
-	}
-	var retained *waitqueue.Entry
-	if levels == 0 {
-		retained = l.takeRetained()
-	}
-	err := l.sendLevels(levels, start)
-	retained.LeaveWith(err)
-	return err
 }
 
 // FoundLost returns the error of the Unlock that found the hold lost or the
