@@ -153,7 +153,7 @@ func (m *Manager) UnlockNewest(key OwnerKey, writes bool) error {
 	if o.lease == nil {
 		return errs.ErrNotHeld
 	}
-	h := o.lease.newest(writes)
+	h := o.lease.newest(func(h *Hold) bool { return h.settings.Kind.Writes == writes })
 	if h == nil {
 		return errs.ErrNotHeld
 	}

@@ -110,13 +110,12 @@ func (l *Lease) drop(h *Hold) {
 	}
 }
 
-// newest returns the newest level that writes, or the newest level that does
-// not. It returns nil if there is none.
-func (l *Lease) newest(writes bool) *Hold {
+// newest returns the newest level for which ok reports true, or nil.
+func (l *Lease) newest(ok func(*Hold) bool) *Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range slices.Backward(l.levels.All) {
-		if h.settings.Kind.Writes == writes {
+		if ok(h) {
 			return h
 		}
 	}
