@@ -11,9 +11,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/taskdouble"
 )
 
@@ -40,7 +38,7 @@ type Delivery struct {
 	Interruptions int
 
 	queue    *Queue
-	hold     taskdouble.Attempt // a [lease.Hold], unless it is of a double
+	lease    taskdouble.Attempt // the protocol, unless it is of a double
 	protocol *protocol
 	start    time.Time
 	values   context.Context // the receiving call's, for its values
@@ -58,15 +56,12 @@ type Delivery struct {
 // the receiver with this token. It returns nil if that is over already.
 func (q *Queue) deliver(ctx context.Context, sent time.Time, t *taken, token string) *Delivery {
 	p := &protocol{queue: q, id: t.id, fence: t.fence, name: strconv.FormatInt(t.fence, 10) + "@" + token}
-	h, err := q.engine.Grant(context.Background(), &lease.Grant{
-		Key: q.name + "/" + t.id, Protocol: p, Sent: sent, Settings: &q.spec, Tokens: script.Tokens{Fence: t.fence},
-	})
-	if err != nil {
+	if err := p.Begin(q.engine, p, q.name+"/"+t.id, sent, &q.spec); err != nil {
 		return nil // the lease ends by itself
 	}
 	d := &Delivery{
 		Attempt: t.attempt, Interruptions: t.interrupted,
-		queue: q, hold: h, protocol: p, start: time.Now(), values: ctx,
+		queue: q, lease: p, protocol: p, start: time.Now(), values: ctx,
 	}
 	d.Task, d.EnqueuedAt, d.damage = readRecord(t.id, t.record)
 	if d.damage != nil {
@@ -105,7 +100,7 @@ func (d *Delivery) Context() context.Context {
 	defer d.mu.Unlock()
 	if d.ctx == nil {
 		ctx, cancel := context.WithCancelCause(context.WithoutCancel(d.values))
-		d.hold.CancelWith(cancel)
+		d.lease.CancelWith(cancel)
 		d.ctx = ctx
 	}
 	return d.ctx
@@ -117,7 +112,7 @@ func (d *Delivery) Err() error {
 	if d.isNone() {
 		return (*Queue)(nil).wrap("delivery", errNone)
 	}
-	return d.queue.wrap("delivery", d.hold.Err())
+	return d.queue.wrap("delivery", d.lease.Err())
 }
 
 // isNone reports whether d was made by hand.
@@ -177,7 +172,7 @@ const maxReason = 1024
 // isHarmless reports whether a task that was interrupted may be followed by
 // another one: it has ended, or has lived for a lease.
 func (d *Delivery) isHarmless() bool {
-	return d.protocol.isSettled() || time.Since(d.start) >= d.queue.set.lease || d.hold.Err() != nil
+	return d.protocol.isSettled() || time.Since(d.start) >= d.queue.set.lease || d.lease.Err() != nil
 }
 
 // settle ends the delivery here, and then at the server.
@@ -190,7 +185,7 @@ func (d *Delivery) settle(op, verb string, argument any, outcome Outcome, why er
 		return d.queue.wrap(op, errs.ErrNotHeld)
 	}
 	earlier := d.doing.Swap(doingSettle)
-	err := d.hold.Unlock()
+	err := d.lease.Settle()
 	d.doing.Store(earlier)
 	if d.Interruptions > 0 {
 		d.queue.receiver.notify() // it may take another one that was interrupted

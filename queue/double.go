@@ -58,7 +58,7 @@ func (d double) Enqueued(ctx context.Context, t Task) {
 }
 
 // Deliver returns a delivery of the task. chosen returns what becomes of the
-// task, once the lease is unlocked.
+// task, once the lease is settled.
 func (d double) Deliver(
 	ctx context.Context, t Task, of taskdouble.Delivery,
 ) (_ *Delivery, chosen func() (verb string, argument any)) {
@@ -66,7 +66,7 @@ func (d double) Deliver(
 	p := &protocol{queue: q, id: t.ID, fence: of.Fence}
 	one := &Delivery{
 		Task: t, Attempt: of.Attempt, EnqueuedAt: of.EnqueuedAt, Interruptions: of.Interruptions,
-		queue: q, hold: of.Lease, protocol: p, start: time.Now(), values: ctx, announced: true,
+		queue: q, lease: of.Lease, protocol: p, start: time.Now(), values: ctx, announced: true,
 	}
 	if hook := q.set.observer.Received; hook != nil {
 		late := max(0, one.start.Sub(of.EnqueuedAt.Add(t.Delay)))

@@ -40,7 +40,7 @@ func (p *process) leaveBehind() error {
 			settled = append(settled, r.delivery.ID)
 			continue
 		}
-		r.delivery.hold.StopRenewing()
+		r.delivery.lease.StopRenewing()
 		due = append(due, r.delivery.ID)
 	}
 	var all []error

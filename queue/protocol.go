@@ -1,9 +1,13 @@
 package queue
 
 import (
+	"context"
 	"sync"
 	"time"
 
+	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
@@ -18,16 +22,20 @@ const (
 	verbBehind  = "b" // released, and behind a lock
 )
 
-// protocol renews and settles one delivery.
+// protocol is the lease of one delivery: it is valid and renewed as the lease
+// of a lock is. Only Settle sends something at its end. The function of a
+// delivery that was lost, or that Close ends, may still be running.
 type protocol struct {
+	lease.Renewal
 	queue *Queue
 	id    string
 	fence int64
 	name  string // the fence and the token of the receiver
 
-	mu       sync.Mutex
-	verb     string // "" until it is settled
+	mu       sync.Mutex // taken after that of the Renewal
+	verb     string     // "" until it is settled
 	argument any
+	ends     holds.Contexts
 }
 
 // choose sets what becomes of the task, and reports whether it was not set
@@ -57,8 +65,8 @@ func (p *protocol) Renew(length time.Duration) script.Call {
 	}
 }
 
-// Release returns the settle. Only Unlock asks for it, after choose.
-func (p *protocol) Release(lease.Levels, int, time.Duration) script.Call {
+// settlement returns the settle. It is asked for after choose only.
+func (p *protocol) settlement() script.Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.queue.set
@@ -67,13 +75,47 @@ func (p *protocol) Release(lease.Levels, int, time.Duration) script.Call {
 	}}
 }
 
-// Settle sends the settle, together with others.
-func (p *protocol) Settle(limit driver.Limits, release script.Call) (driver.Result, script.Indeterminate) {
-	return p.queue.settler.settle(limit, release)
-}
-
 // LockKey returns a key of the queue, to whose server renewals go.
 func (p *protocol) LockKey() string { return p.queue.renewKeys[0] }
 
-// HoldID is empty: a delivery is no lock, and nobody ends it by force.
-func (p *protocol) HoldID() string { return "" }
+// CancelWith calls cancel when the lease ends, or immediately if it has ended.
+func (p *protocol) CancelWith(cancel context.CancelCauseFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ends.Add(cancel)
+}
+
+// Ended ends the contexts when the lease has ended.
+func (p *protocol) Ended(why error) (follow func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ends.End(why)
+	return p.Leave
+}
+
+// Settle ends the lease in this process first. Then it sends what becomes of
+// the task, together with other settles.
+func (p *protocol) Settle() error {
+	start := time.Now()
+	if over := p.End(errs.ErrNotHeld); over != nil {
+		return errs.Gone(over)
+	}
+	send := func(limit driver.Limits) (driver.Result, script.Indeterminate) {
+		return p.queue.settler.settle(limit, p.settlement())
+	}
+	o, first, err := p.Confirm(start, send, p.retried)
+	if err != nil {
+		return err
+	}
+	lost, err := p.Judge(o, first)
+	if lost {
+		return errs.Gone(errs.Vanished)
+	}
+	return err
+}
+
+// retried returns the settle for the retrier.
+func (p *protocol) retried() *background.Release {
+	settle := func(time.Time) script.Call { return p.settlement() }
+	return background.NewRelease(p.queue.name+"/"+p.id, p.queue.set.lease, p.queue.set.lease, script.Indeterminate{}, settle)
+}

@@ -17,7 +17,7 @@ func (p *process) handle(r *run) {
 	d := r.delivery
 	ctx, cancel := context.WithCancelCause(p.life)
 	defer cancel(nil)
-	d.hold.CancelWith(cancel)
+	d.lease.CancelWith(cancel)
 	r.cancelWith(cancel)
 	defer r.end()
 	err := errEnded

@@ -59,8 +59,8 @@ func (a *attempt) end(why error) error {
 	return nil
 }
 
-// Unlock ends the lease, and does with the task what the delivery has chosen.
-func (a *attempt) Unlock() error {
+// Settle ends the lease, and does with the task what the delivery has chosen.
+func (a *attempt) Settle() error {
 	verb, argument := a.chosen()
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()

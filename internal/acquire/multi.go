@@ -2,7 +2,6 @@ package acquire
 
 import (
 	"context"
-	"time"
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/lease"
@@ -65,14 +64,8 @@ func (l *Multi) redisKeys(group []int) (all []string) {
 	return all
 }
 
-// release returns the release of the n-th key that has the value.
-func (l *Multi) release(n int, value string) script.Call {
-	return plainProtocol{l.redisKeyOf(n), value}.Release(lease.Levels{}, 0, 0)
-}
-
 // cleanup returns a release of the n-th key, which a request may have taken
 // under the value.
 func (l *Multi) cleanup(n int, value string, d script.Indeterminate) *background.Release {
-	release := l.release(n, value)
-	return background.NewRelease(l.keys[n], l.part.Expiry(), l.part.Lease, d, func(time.Time) script.Call { return release })
+	return cleanup(l.keys[n], plainProtocol{l.redisKeyOf(n), value}, &l.part, d)
 }

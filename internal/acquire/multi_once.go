@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -124,7 +125,7 @@ func (a *multiAttempt) releaseTaken(ctx context.Context, value string, t *tried)
 	for n, taken := range t.taken {
 		if taken {
 			at = append(at, n)
-			calls = append(calls, l.release(n, value))
+			calls = append(calls, plainProtocol{l.redisKeyOf(n), value}.Release(lease.Levels{}, 0, 0))
 		}
 	}
 	results, _ := l.Manager.AskAll(ctx, &l.part, calls)

@@ -247,6 +247,5 @@ func (a *plainAttempt) finish() {
 }
 
 func (a *plainAttempt) cleanup(value string, d script.Indeterminate) *background.Release {
-	release := plainProtocol{a.RedisKey(), value}.Release(lease.Levels{}, 0, 0)
-	return background.NewRelease(a.Key, a.Settings.Expiry(), a.Settings.Lease, d, func(time.Time) script.Call { return release })
+	return cleanup(a.Key, plainProtocol{a.RedisKey(), value}, &a.Settings, d)
 }

@@ -16,14 +16,12 @@ type redProtocol struct {
 }
 
 func (p redProtocol) Release(l lease.Levels, seq int, keep time.Duration) script.Call {
-	s := p.releaseAlone(l, seq, keep)
+	s := p.alone().Release(l, seq, keep)
 	if p.whole.NotifiesWaiters() {
 		s.Script = script.RedLockRelease
 	}
 	return s
 }
 
-// releaseAlone is Release that notifies nobody.
-func (p redProtocol) releaseAlone(l lease.Levels, seq int, keep time.Duration) script.Call {
-	return protocolOf(p.redisKey, p.value, p.minHold).Release(l, seq, keep)
-}
+// alone returns the protocol whose release notifies nobody.
+func (p redProtocol) alone() lease.Protocol { return protocolOf(p.redisKey, p.value, p.minHold) }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
@@ -61,8 +60,7 @@ func (r *round) ask(node int) vote {
 		return v
 	}
 	if d.Exists() {
-		release := p.releaseAlone(lease.Levels{}, 0, 0)
-		c.Retrier.Retry(background.NewRelease(l.Key, l.part.Expiry(), l.part.Lease, d, func(time.Time) script.Call { return release }))
+		c.Retrier.Retry(cleanup(l.Key, p.alone(), &l.part, d)) // which notifies nobody
 	}
 	return v
 }

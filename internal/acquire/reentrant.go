@@ -3,9 +3,7 @@ package acquire
 import (
 	"context"
 	"errors"
-	"time"
 
-	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/script"
@@ -212,7 +210,6 @@ func (a *reentrantAttempt) finish() {
 	if !a.indeterminate.Exists() {
 		return
 	}
-	s, release := &a.Settings, a.protocol.Release(lease.Levels{}, 2, 0)
-	a.Manager.Retrier.Retry(background.NewRelease(a.Key, s.Expiry(), s.Lease, a.indeterminate, func(time.Time) script.Call { return release }))
+	a.Manager.Retrier.Retry(cleanup(a.Key, a.protocol, &a.Settings, a.indeterminate))
 	a.protocol.hold, a.indeterminate = "", script.Indeterminate{}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
@@ -104,8 +103,7 @@ func (r Resume) transfer(ctx context.Context, next lease.Protocol, request func(
 		return g, nil
 	}
 	if d.Exists() {
-		release := next.Release(lease.Levels{}, 2, 0)
-		r.Manager.Retrier.Retry(background.NewRelease(r.Key, s.Expiry(), s.Lease, d, func(time.Time) script.Call { return release }))
+		r.Manager.Retrier.Retry(cleanup(r.Key, next, &s, d))
 	}
 	if o.Err != nil {
 		return nil, o.Err

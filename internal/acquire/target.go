@@ -3,11 +3,14 @@ package acquire
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/carried"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // Target is one lock: its key, its settings and the manager of its client.
@@ -58,6 +61,14 @@ func (t *Target) ownerID(ctx context.Context, of lockspec.Family) (string, error
 		return t.Manager.Identity.Named(id), nil
 	}
 	return t.Manager.Identity.Goroutine(), nil
+}
+
+// cleanup returns the release of a hold that requests without a grant may have
+// made, or may still make. The grant would have been the first change of the
+// levels, so the release is the second one.
+func cleanup(key string, p lease.Protocol, s *lockspec.Spec, d script.Indeterminate) *background.Release {
+	release := p.Release(lease.Levels{}, 2, 0)
+	return background.NewRelease(key, s.Expiry(), s.Lease, d, func(time.Time) script.Call { return release })
 }
 
 // errSelfWait returns the error of a call that would wait for its own hold.

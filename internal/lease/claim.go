@@ -31,8 +31,7 @@ var errUnclaimed = fmt.Errorf("the grant by message is not confirmed: %w", drive
 // needClaim waits for the claim's answer on behalf of a request that needs it,
 // and returns why that cannot be sent. Of a hold that has ended it says
 // nothing: the caller finds that itself.
-func (h *Hold) needClaim(ctx context.Context) error {
-	l := h.lease
+func (l *Lease) needClaim(ctx context.Context, h *Hold) error {
 	c := l.unsettled()
 	switch {
 	case c == nil, l.await(ctx, c, l.client.CommandTimeout/2), h.Err() != nil:
@@ -43,27 +42,32 @@ func (h *Hold) needClaim(ctx context.Context) error {
 	return errUnclaimed
 }
 
+// awaitClaim waits for the claim's answer on behalf of an Unlock, which begins
+// now: for a sixth of the lease and half of the command timeout at most. It
+// returns the claim, or nil, and the time after that.
+func (l *Lease) awaitClaim(now time.Time) (*claim, time.Time) {
+	c := l.unsettled()
+	if c == nil {
+		return nil, now
+	}
+	l.await(context.Background(), c, min(l.client.CommandTimeout, l.settings.Lease/3)/2)
+	return c, time.Now()
+}
+
 // expectClaim makes a new lease that of a grant by message. It is valid while
 // the reservation cannot end. Its release names the reservation too.
 func (l *Lease) expectClaim(c *waitqueue.Claim) {
 	l.validUntil = c.Drawn.Add(c.Length - lockspec.Drift(c.Length))
-	l.ending = &ending{successor: c.Reservation, claim: &claim{Claim: c, settled: make(chan struct{})}}
+	l.ending = &ending{successor: c.Reservation}
+	l.claim = &claim{Claim: c, settled: make(chan struct{})}
 }
 
-// claiming returns the claim of a grant by message until it is answered, or
-// nil; mu must be held.
-func (l *Lease) claiming() *claim {
-	if l.ending == nil {
-		return nil
-	}
-	return l.ending.claim
-}
-
-// unsettled is claiming for a caller without mu.
+// unsettled returns the claim of a grant by message until it is answered, or
+// nil.
 func (l *Lease) unsettled() *claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.claiming()
+	return l.claim
 }
 
 // requested returns when the grant was requested. That of a message was when
@@ -78,14 +82,16 @@ func (l *Lease) requested(sent time.Time) time.Time {
 // sendClaim returns the claim if it is still to be sent. A lease that has ended
 // sends none.
 func (l *Lease) sendClaim() (script.Call, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := l.claiming()
-	if c == nil || l.over != nil {
+	if l.unsettled() == nil || l.check() != nil {
 		return script.Call{}, false
 	}
-	c.sent = true
-	return c.Call, true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.claim == nil || l.over != nil {
+		return script.Call{}, false
+	}
+	l.claim.sent = true
+	return l.claim.Call, true
 }
 
 // claimLimit returns how long the answer to the claim may take, 0 without one.
@@ -97,32 +103,28 @@ func (l *Lease) claimLimit() time.Duration {
 }
 
 // handleClaim is Handle for the claim.
-func (r *renewal) handleClaim(o driver.Result) (time.Time, bool) {
-	l := r.lease
+func (l *Lease) handleClaim(o driver.Result) (time.Time, bool) {
 	l.noteClaim(o)
 	if o.Err != nil {
-		r.report(o.Err)
+		l.failed(o.Err)
 		return time.Now().Add(jitter(l.claimLimit() / 10)), true
 	}
 	if code, _ := script.ReadGrant(o.Reply); code != script.Ours {
-		return r.isRefused()
+		return time.Now(), l.notOurs()
 	}
-	r.failing = false
-	if l.extendValidity(o.Sent, l.lease) != nil {
+	l.failing = false
+	if l.extendValidity(o.Sent, l.settings.Lease) != nil {
 		return time.Time{}, false
 	}
 	l.confirmClaim()
-	if l.watchedLease() == 0 {
-		return time.Time{}, false
-	}
-	return l.renewAt(o.Sent), true
+	return l.checked(o.Sent)
 }
 
 // noteClaim notes that a copy of the claim is no longer under way.
 func (l *Lease) noteClaim(o driver.Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c := l.claiming(); c != nil {
+	if c := l.claim; c != nil {
 		c.sent, c.doubts = false, c.doubts.Add(o)
 	}
 }
@@ -131,8 +133,8 @@ func (l *Lease) noteClaim(o driver.Result) {
 // now on.
 func (l *Lease) confirmClaim() {
 	l.mu.Lock()
-	c := l.claiming()
-	l.indeterminate, l.ending = l.doubts(), nil
+	c := l.claim
+	l.indeterminate, l.ending, l.claim = l.doubts(), nil, nil
 	l.mu.Unlock()
 	c.forget()
 	c.settle()
@@ -155,7 +157,7 @@ func (c *claim) forget() {
 
 // doubts returns the requests that may still take the lock; mu must be held.
 func (l *Lease) doubts() script.Indeterminate {
-	c := l.claiming()
+	c := l.claim
 	if c == nil {
 		return l.indeterminate
 	}

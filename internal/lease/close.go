@@ -10,20 +10,18 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// endHolds ends all leases with ErrClosed. It returns those whose keys are
+// endHolds ends all grants with ErrClosed. It returns the leases whose keys are
 // still to be released. These include RedLock members that the Close of another
 // client has ended: it leaves their keys to this Close.
-func endHolds(leases []*Lease) (held []*Lease) {
-	for _, l := range leases {
-		if l.isDelivery() {
-			continue
-		}
-		if why := l.check(); why == nil || why == errs.ErrClosed { //nolint:errorlint // our own sentinel
+func endHolds(grants []*Renewal) (held []*Lease) {
+	for _, r := range grants {
+		why := r.check()
+		if l := r.grant.single(); l != nil && (why == nil || why == errs.ErrClosed) { //nolint:errorlint // our own sentinel
 			held = append(held, l)
 		}
 	}
-	for _, l := range leases {
-		l.lose(errs.ErrClosed)
+	for _, r := range grants {
+		r.lose(errs.ErrClosed)
 	}
 	return held
 }
@@ -44,7 +42,7 @@ func (m *Manager) warnOfHeld(held []*Lease) {
 func (l *Lease) expires() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return later(l.validUntil.Add(lockspec.Drift(l.lease)), l.keptUntil())
+	return later(l.validUntil.Add(lockspec.Drift(l.settings.Lease)), l.keptUntil())
 }
 
 // giveAllBack cancels the queue entries, sends the releases that the retrier

@@ -22,25 +22,13 @@ func (c *Counts) renewed(err error) {
 	c.Renewals.Add(1)
 }
 
-// Holding yields the newest hold of each lock that the manager has. A delivery
-// of a task is no lock.
+// Holding yields the newest hold of each lock that the manager has.
 func (m *Manager) Holding() iter.Seq[*Hold] {
 	return func(yield func(*Hold) bool) {
 		for _, l := range m.allLeases() {
-			if h := l.newestHold(); h != nil && !l.isDelivery() && !yield(h) {
+			if h := l.newest(func(*Hold) bool { return true }); h != nil && !yield(h) {
 				return
 			}
 		}
 	}
-}
-
-// newestHold returns the newest hold, or nil before the first one and after the
-// last one.
-func (l *Lease) newestHold() *Hold {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n := len(l.levels.All); n > 0 {
-		return l.levels.All[n-1]
-	}
-	return nil
 }

@@ -35,23 +35,27 @@ func (h *Hold) Detach(ctx context.Context, m *Manager, d time.Duration) (*locksp
 	if err != nil {
 		return nil, err
 	}
-	h.lease.turn.take()
-	defer h.lease.turn.give()
-	if err := h.needClaim(ctx); err != nil {
+	l := h.grant.single()
+	if l == nil {
+		return nil, h.notDetached()
+	}
+	l.owner.take()
+	defer l.owner.give()
+	if err := l.needClaim(ctx, h); err != nil {
 		return nil, err
 	}
 	_ = h.Err() // the clock decides, not whether a timer has fired
-	detached, err := h.endDetached(m, next, d)
+	detached, err := l.endDetached(m, h, next, d)
 	if err != nil {
 		return nil, err
 	}
-	h.lease.leave()
-	h.lease.takeRetained().LeaveWith(errs.ErrDetached)
-	err = h.sendDetached(context.WithoutCancel(ctx), detached)
+	l.leave()
+	l.takeRetained().LeaveWith(errs.ErrDetached)
+	err = l.sendDetached(context.WithoutCancel(ctx), h, detached)
 	h.report.Done("detach", err)
 	if err != nil {
-		h.lease.mu.Lock()
-		defer h.lease.mu.Unlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		h.noteLoss(err)
 		return nil, err
 	}
@@ -59,17 +63,17 @@ func (h *Hold) Detach(ctx context.Context, m *Manager, d time.Duration) (*locksp
 }
 
 // endDetached ends the hold here. An error leaves it as it was.
-func (h *Hold) endDetached(m *Manager, next string, d time.Duration) (*lockspec.Detached, error) {
-	l := h.lease
+func (l *Lease) endDetached(m *Manager, h *Hold, next string, d time.Duration) (*lockspec.Detached, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch _, can := l.protocol.(detacher); {
 	case h.unlocked:
 		return nil, errs.ErrNotHeld
 	case h.ends.Err() != nil:
-		return nil, h.dropLost()
-	case !can || l.group != nil:
-		return nil, fmt.Errorf("%w: hold: a %s cannot be detached", errs.ErrInvalid, h.settings.Noun())
+		l.drop(h)
+		return nil, h.unlockLost()
+	case !can:
+		return nil, h.errDetach()
 	case l.client != m:
 		return nil, fmt.Errorf("%w: hold: is of another client", errs.ErrInvalid)
 	case len(l.levels.All) > 1:
@@ -79,22 +83,31 @@ func (h *Hold) endDetached(m *Manager, next string, d time.Duration) (*lockspec.
 	l.drop(h)
 	h.end(time.Now(), errs.ErrDetached)
 	l.levels.Live--
-	l.end(errs.ErrDetached)
+	l.over = errs.ErrDetached
 	keep := max(0, time.Until(l.keptUntil()))
 	stay := max(d, roundUp(keep))
 	l.length = max(l.length, stay) // a late copy of the request keeps the key for that long
 	return &lockspec.Detached{
-		Key: []byte(l.key), Family: l.family(), Fair: l.fair, Hold: next, Fence: h.fence, Stay: stay, Keep: keep,
+		Key: []byte(l.key), Family: h.Family(), Fair: l.settings.Fair, Hold: next, Fence: h.fence, Stay: stay, Keep: keep,
 	}, nil
 }
 
-// dropLost ends a hold that was lost, as Unlock does; mu must be held.
-func (h *Hold) dropLost() error {
-	lost := errs.Gone(h.ends.Err())
-	h.unlocked = true
-	h.lease.drop(h)
-	h.noteLoss(lost)
-	return lost
+// notDetached returns why the hold of a group is not detached.
+func (h *Hold) notDetached() error {
+	_ = h.Err() // the clock decides, not whether a timer has fired
+	h.mu().Lock()
+	defer h.mu().Unlock()
+	switch {
+	case h.unlocked:
+		return errs.ErrNotHeld
+	case h.ends.Err() != nil:
+		return h.unlockLost()
+	}
+	return h.errDetach()
+}
+
+func (h *Hold) errDetach() error {
+	return fmt.Errorf("%w: hold: a %s cannot be detached", errs.ErrInvalid, h.settings.Noun())
 }
 
 // errTwoCopies is the error of a granted Detach that a late copy could repeat.
@@ -105,8 +118,8 @@ var errTwoCopies = errors.New("a late copy of the acquire and one of this reques
 //
 // It is no success if copies of the acquire and of the request are under way.
 // Once the lock is free, these two would make the detached hold again.
-func (h *Hold) sendDetached(ctx context.Context, d *lockspec.Detached) error {
-	l, c := h.lease, h.lease.client
+func (l *Lease) sendDetached(ctx context.Context, h *Hold, d *lockspec.Detached) error {
+	c := l.client
 	request, successor := l.protocol.(detacher).Detach(d.Hold, c.Identity, h.settings, d.Stay)
 	o, left := l.ask(ctx, h.settings, request)
 	granted := o.Err == nil && o.Reply == int64(script.Ours)

@@ -4,13 +4,21 @@
 // [Protocol] only, and no user: errors are reasons, and an observer is a hook.
 //
 // A [Manager] is the engine of one client. A [Lease] is one grant of one key, a
-// [Hold] one level of it.
+// [Group] several leases that make one hold. A [Hold] is one level of a lease,
+// or that of a group. It knows which only by the interface grant.
+//
+// All are built on validity, which decides by the clock, and sends nothing
+// (validity.go, expiry.go, suspend.go). Its user is behind subject. A lease has
+// a [Renewal] in addition, the job in a worker (watchdog.go, recheck.go), whose
+// user is behind [Renewable]. So has a delivery of a task, in package queue. It
+// is no lease: it has no levels, no waiters and no hand-off (renewal.go).
 //
 // Unlock begins in unlock.go, and what it sends is in release.go; package
-// background retries what was not answered. A plain lock goes to a waiter of
-// this process in pass.go, a reentrant one in transfer.go. A renewal begins in
-// push.go and goes on in watchdog.go. The user's Extend is in extend.go.
-// Package acquire builds the requests, as a [Protocol].
+// background retries what was not answered. Before that, handoff.go looks for a
+// waiter of this process: a plain lock goes to it in pass.go, a reentrant one
+// in transfer.go. A renewal begins in push.go and goes on in watchdog.go. The
+// user's Extend is in extend.go. Package acquire builds the requests, as a
+// [Protocol].
 //
 // # Validity and loss
 //
@@ -63,9 +71,9 @@
 //
 // # Deliveries
 //
-// A delivery of a task is a lease too, whose protocol is a [Settler]. Unlock
-// sends what becomes of the task, in one script with other deliveries. A loss,
-// and Close, send nothing: the task may still be in work.
+// Nothing but the settle of a delivery sends something at its end. A loss, and
+// Close, send nothing: the task may still be in work. No figure and no log line
+// about locks counts a delivery.
 //
 // # Hand-off in this process
 //
@@ -100,16 +108,18 @@
 //
 // # Groups
 //
-// A [Group] is a hold of several leases: all keys of a MultiLock, or a quorum
-// of nodes. Its own lease has no key, renewal or timer, and is valid while need
-// of its members are. It is computed anew when the validity of a member
-// changes, so it may move back. Too few members end the group, for the reason
-// of the member that ended last, and release the others. Loss, Extend and the
-// Unlock of a RedLock go to at most 32 members together. Unlock of a RedLock
-// returns up to 10 ms after its result is certain. That of a MultiLock waits
-// for all keys: the last member that comes sends the releases of all together
-// (gather.go). A member is never passed on. A lost one does not return, since
-// the hold could be without a quorum for a moment.
+// A [Group] is a hold made of several: all keys of a MultiLock, or a quorum of
+// nodes. Its validity has no key, renewal or timer, and lasts while that of
+// need of its members does. It is computed anew when the validity of a member
+// changes, so it may move back. A lease reports to its group by the methods in
+// members.go; if it is no member, its group is nil, and these do nothing. Too
+// few members end the group, for the reason of the member that ended last, and
+// release the others. Loss, Extend and the Unlock of a RedLock go to at most 32
+// members together. Unlock of a RedLock returns up to 10 ms after its result is
+// certain. That of a MultiLock waits for all keys: the last member that comes
+// sends the releases of all together (gather.go). A member is never passed on.
+// A lost one does not return, since the hold could be without a quorum for a
+// moment.
 //
 // # Suspended machines
 //
@@ -140,9 +150,9 @@
 // has its own. The timers for validity and maximum holds have no goroutine
 // until they fire.
 //
-// Order of locks: the owner mutex (type turn), the mutex of the suspend
-// monitor, that of a [Group]'s lease, that of a member's lease. After a lease's
-// mutex comes one of four: that of the manager, the queue, the expiry timers or
-// a worker. Only the owner mutex is held while a request is under way. A member
-// reports to its group when it holds none.
+// Order of locks: the owner mutex (turn.go), the mutex of the suspend monitor,
+// that of a [Group], that of a member's lease. After a lease's mutex comes one
+// of four: that of the manager, the queue, the expiry timers or a worker. Only
+// the owner mutex is held while a request is under way. A member reports to its
+// group when it holds none.
 package lease

@@ -6,130 +6,141 @@ import (
 	"time"
 )
 
-// expiryTimers declares the leases of a client lost when they are no longer
+// expiryTimers declares the grants of a client lost when they are no longer
 // valid, without a request. One timer serves all of them. A renewal does not
-// touch it: a lease is examined when it would have expired. If it was renewed,
-// it is examined again at its new time. If many leases expire together, as in
+// touch it: a grant is examined when it would have expired. If it was renewed,
+// it is examined again at its new time. If many grants expire together, as in
 // an outage, all are marked lost before the follow-up work for any of them.
 type expiryTimers struct {
 	start time.Time // the origin of the times in the heap
 
-	mu      sync.Mutex // taken after Lease.mu, never before it
-	leases  expiryHeap
+	mu      sync.Mutex // taken after Renewal.mu, never before it
+	grants  expiryHeap
 	timer   *time.Timer   // nil until it is first needed
 	planned time.Duration // when the timer fires; 0 if it is not set
 }
 
 func newExpiryTimers() *expiryTimers { return &expiryTimers{start: time.Now()} }
 
-// watch examines the lease when it expires; Lease.mu must be held.
-func (b *expiryTimers) watch(l *Lease) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if l.due < 0 {
-		l.due = int32(len(b.leases))
-		b.leases = append(b.leases, expiryTimer{})
+// watch examines the grant when it expires; Renewal.mu must be held.
+func (t *expiryTimers) watch(r *Renewal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.due < 0 {
+		r.due = int32(len(t.grants))
+		t.grants = append(t.grants, expiryTimer{})
 	}
-	b.move(l)
+	t.move(r)
 }
 
-// again is watch for a lease whose valid until has changed. It does nothing if
-// the lease is being examined; Lease.mu must be held.
-func (b *expiryTimers) again(l *Lease) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if l.due >= 0 {
-		b.move(l)
+// again is watch for a grant whose valid until has changed. It does nothing if
+// the grant is being examined; Renewal.mu must be held.
+func (t *expiryTimers) again(r *Renewal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.due >= 0 {
+		t.move(r)
 	}
 }
 
-func (b *expiryTimers) move(l *Lease) {
-	b.leases[l.due] = expiryTimer{l.validUntil.Sub(b.start), l}
-	heap.Fix(&b.leases, int(l.due))
-	b.plan()
+func (t *expiryTimers) move(r *Renewal) {
+	t.grants[r.due] = expiryTimer{r.validUntil.Sub(t.start), r}
+	heap.Fix(&t.grants, int(r.due))
+	t.plan()
 }
 
-// forget stops watching the lease; Lease.mu must be held.
-func (b *expiryTimers) forget(l *Lease) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if l.due >= 0 {
-		b.leases.take(int(l.due))
+// forget stops watching the grant, which has ended.
+func (t *expiryTimers) forget(r *Renewal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.due >= 0 {
+		t.grants.take(int(r.due))
 	}
 }
 
 // plan sets the timer, unless it fires soon enough already. A timer that fires
 // for nothing is rare and does no harm. In return, a lock that is held for a
 // moment costs no change of the timer.
-func (b *expiryTimers) plan() {
-	if len(b.leases) == 0 {
+func (t *expiryTimers) plan() {
+	if len(t.grants) == 0 {
 		return
 	}
-	first := b.leases[0].at
-	if b.planned != 0 && b.planned <= first {
+	first := t.grants[0].at
+	if t.planned != 0 && t.planned <= first {
 		return
 	}
-	b.planned = max(first, 1)
-	wait := time.Until(b.start.Add(first))
-	if b.timer == nil {
-		b.timer = time.AfterFunc(wait, b.fire)
+	t.planned = max(first, 1)
+	wait := time.Until(t.start.Add(first))
+	if t.timer == nil {
+		t.timer = time.AfterFunc(wait, t.fire)
 		return
 	}
-	b.timer.Reset(wait)
+	t.timer.Reset(wait)
 }
 
-// fire marks all expired leases lost before it does the follow-up work.
-func (b *expiryTimers) fire() {
-	for _, follow := range endAll(b.due(), (*Lease).expire) {
+// expire is called by the expiry timer. It marks the grant lost and returns the
+// follow-up work. If the grant has already ended or was extended meanwhile, it
+// returns nil.
+func (r *Renewal) expire() (follow func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.over != nil:
+		return nil
+	case time.Until(r.validUntil) > 0:
+		r.client.expiry.watch(r)
+		return nil
+	}
+	return r.loseLocked(r.of.expired())
+}
+
+// fire marks all expired grants lost before it does the follow-up work.
+func (t *expiryTimers) fire() {
+	for _, follow := range endAll(t.due(), (*Renewal).expire) {
 		follow()
 	}
 }
 
-// endAll ends leases, and the groups that have too few members left. It returns
+// endAll ends grants, and the groups that have too few members left. It returns
 // the follow-up work, never nil. It calls no code of the user.
-func endAll(leases []*Lease, end func(*Lease) (follow func())) []func() {
+func endAll(grants []*Renewal, end func(*Renewal) (follow func())) []func() {
 	follows := []func(){}
-	for _, l := range leases {
-		follow := end(l)
-		if follow == nil {
-			continue
-		}
-		follows = append(follows, follow)
-		if l.memberOf != nil {
-			follows = append(follows, l.memberOf.recompute())
+	for _, r := range grants {
+		if follow := end(r); follow != nil {
+			follows = append(follows, follow, r.of.moved())
 		}
 	}
 	return follows
 }
 
-// due removes and returns the leases that are to be examined now.
-func (b *expiryTimers) due() (leases []*Lease) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for now := time.Since(b.start); len(b.leases) > 0 && b.leases[0].at <= now; {
-		leases = append(leases, b.leases[0].lease)
-		b.leases.take(0)
+// due removes and returns the grants that are to be examined now.
+func (t *expiryTimers) due() (all []*Renewal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for now := time.Since(t.start); len(t.grants) > 0 && t.grants[0].at <= now; {
+		all = append(all, t.grants[0].grant)
+		t.grants.take(0)
 	}
-	b.planned = 0
-	b.plan()
-	return leases
+	t.planned = 0
+	t.plan()
+	return all
 }
 
-func (b *expiryTimers) close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.timer != nil {
-		b.timer.Stop()
+func (t *expiryTimers) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.timer != nil {
+		t.timer.Stop()
 	}
 }
 
-// expiryTimer is a lease and the time at which to examine it.
+// expiryTimer is a grant and the time at which to examine it.
 type expiryTimer struct {
 	at    time.Duration
-	lease *Lease // its due is the index in the heap
+	grant *Renewal // its due is the index in the heap
 }
 
-// expiryHeap orders leases by time. It does not use Push and Pop, because they
+// expiryHeap orders grants by time. It does not use Push and Pop, because they
 // would allocate.
 type expiryHeap []expiryTimer
 
@@ -137,7 +148,7 @@ func (h expiryHeap) Len() int           { return len(h) }
 func (h expiryHeap) Less(a, b int) bool { return h[a].at < h[b].at }
 func (h expiryHeap) Swap(a, b int) {
 	h[a], h[b] = h[b], h[a]
-	h[a].lease.due, h[b].lease.due = int32(a), int32(b)
+	h[a].grant.due, h[b].grant.due = int32(a), int32(b)
 }
 func (h expiryHeap) Push(any) {}
 func (h expiryHeap) Pop() any { return nil }
@@ -145,10 +156,10 @@ func (h expiryHeap) Pop() any { return nil }
 // take removes the element i.
 func (h *expiryHeap) take(i int) {
 	last := len(*h) - 1
-	(*h)[i].lease.due = -1
+	(*h)[i].grant.due = -1
 	if i != last {
 		(*h)[i] = (*h)[last]
-		(*h)[i].lease.due = int32(i)
+		(*h)[i].grant.due = int32(i)
 	}
 	(*h)[last] = expiryTimer{}
 	*h = (*h)[:last]

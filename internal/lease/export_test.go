@@ -27,16 +27,25 @@ func (m *Manager) IsFresh() bool { return m.monitor.watch.Fresh(time.Now()) }
 // PutLost gives the owner a lost lease of the grant, until remove is called.
 func (m *Manager) PutLost(key OwnerKey, g *Grant, why error) (remove func()) {
 	o := m.Enter(key)
-	o.turn.take()
-	defer o.turn.give()
+	o.take()
+	defer o.give()
 	o.lease = newLease(m, g)
 	o.lease.over = why
 	return func() {
-		o.turn.take()
+		o.take()
 		o.lease = nil
-		o.turn.give()
+		o.give()
 		m.Exit(o)
 	}
+}
+
+// StopRenewing lets the lease end by itself.
+func (h *Hold) StopRenewing() {
+	l := h.Lease()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h.watched = false
+	l.unwatch(h.settings.Lease)
 }
 
 // StopMaxHold stops the timer of the maximum hold. It returns when the maximum
@@ -59,14 +68,14 @@ func (l *Lease) Freeze() (thaw func()) {
 func (l *Lease) StartTimer() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.client.expiry.watch(l)
+	l.client.expiry.watch(&l.Renewal)
 }
 
 // StopTimer stops the expiry timer of the lease for good.
 func (l *Lease) StopTimer() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.client.expiry.forget(l)
+	l.client.expiry.forget(&l.Renewal)
 }
 
 // RenewNow makes the next renewal due immediately.
@@ -99,7 +108,7 @@ func (l *Lease) Deeper(s *lockspec.Spec) error {
 // Members returns the holds of the hold's group, in the order in which they
 // joined.
 func (h *Hold) Members() (all []*Hold) {
-	for _, one := range h.lease.group.joined() {
+	for _, one := range h.grant.(*Group).joined() {
 		all = append(all, one.hold)
 	}
 	return all
@@ -108,15 +117,15 @@ func (h *Hold) Members() (all []*Hold) {
 // Block blocks the calls of the owner until goOn is called.
 func (m *Manager) Block(key OwnerKey) (goOn func()) {
 	o := m.Enter(key)
-	o.turn.take()
+	o.take()
 	return func() {
-		o.turn.give()
+		o.give()
 		m.Exit(o)
 	}
 }
 
 // Lengthen notes that a longer lease is about to be requested.
-func (h *Hold) Lengthen(d time.Duration) error { return h.lengthen(d) }
+func (h *Hold) Lengthen(d time.Duration) error { return h.Lease().lengthen(h, d) }
 
 // Settings returns the settings that the hold was acquired with.
 func (h *Hold) Settings() *lockspec.Spec { return h.settings }
@@ -142,7 +151,7 @@ func (m *Manager) State() ManagerState {
 	m.mu.Unlock()
 	m.expiry.mu.Lock()
 	defer m.expiry.mu.Unlock()
-	s.Timers = len(m.expiry.leases)
+	s.Timers = len(m.expiry.grants)
 	return s
 }
 
@@ -150,7 +159,7 @@ func (m *Manager) State() ManagerState {
 func (m *Manager) Leases() []*Lease { return m.allLeases() }
 
 // Lease returns the lease of the hold.
-func (h *Hold) Lease() *Lease { return h.lease }
+func (h *Hold) Lease() *Lease { return h.grant.single() }
 
 // State is the state of a lease at one moment.
 type State struct {
@@ -189,9 +198,7 @@ func (l *Lease) Set(change func(*State)) {
 	l.validUntil, l.since, l.length, l.keep = s.ValidUntil, s.Granted.Sub(start), s.Length, s.Keep.Sub(start)
 	l.passes, l.tokens.Aside, l.indeterminate = int16(s.Passes), s.Aside, s.Indeterminate
 	l.mu.Unlock()
-	if l.memberOf != nil {
-		l.memberOf.revalidate()
-	}
+	l.moved()()
 }
 
 // Protocol returns the protocol that renews and releases the lease.

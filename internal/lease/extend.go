@@ -14,8 +14,7 @@ import (
 // may then stay that long, even if no answer comes, so a longer lease is not
 // passed on. It fails if the hold has ended, because the lease may belong to
 // another hold by then.
-func (h *Hold) lengthen(length time.Duration) error {
-	l := h.lease
+func (l *Lease) lengthen(h *Hold, length time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h.ends.Err() == nil {
@@ -38,21 +37,17 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if ctx.Err() != nil {
 		return errs.EndOf(ctx, nil)
 	}
-	if parts := h.lease.group; parts != nil {
-		return parts.extend(ctx, h, d)
-	}
-	return h.renew(ctx, d)
+	return h.grant.extend(ctx, h, d)
 }
 
-// renew requests a lease of d from now on.
-func (h *Hold) renew(ctx context.Context, d time.Duration) error {
-	if err := h.needClaim(ctx); err != nil {
+// extend requests a lease of d from now on.
+func (l *Lease) extend(ctx context.Context, h *Hold, d time.Duration) error {
+	if err := l.needClaim(ctx, h); err != nil {
 		return err
 	}
-	if err := h.lengthen(d); err != nil {
+	if err := l.lengthen(h, d); err != nil {
 		return err
 	}
-	l := h.lease
 	o, _ := l.ask(ctx, h.settings, l.protocol.Renew(d))
 	o.Err = driver.Ended(ctx, o.Err)
 	defer l.reportRenewal(func() context.Context { return ctx }, o) // deferred: the answer takes effect before the hook runs
@@ -74,5 +69,5 @@ func (h *Hold) renew(ctx context.Context, d time.Duration) error {
 // because validity is extended for all levels. No level may request more
 // replicas than the lease has.
 func (l *Lease) ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {
-	return script.Run(ctx, l.client.Driver, driver.ForLease(settings.Lease), s, l.confirm)
+	return script.Run(ctx, l.client.Driver, driver.ForLease(settings.Lease), s, l.settings.Ack())
 }

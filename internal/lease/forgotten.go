@@ -1,34 +1,29 @@
 package lease
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // oldAfter is after how many leases a hold without a maximum is reported. It is
 // renewed for ever if its Unlock was forgotten.
 const oldAfter = 100
 
-// reportOld logs once that a hold without a maximum is old by now.
-func (r *renewal) reportOld(now time.Time) {
-	l := r.lease
+// extended logs once that a hold without a maximum is old by now.
+func (l *Lease) extended(now time.Time) {
 	age := l.age(now)
-	if r.old || age < oldAfter*l.lease || l.isDelivery() {
+	if l.task.old || age < oldAfter*l.settings.Lease {
 		return
 	}
-	of, warned := l, (*atomic.Bool)(nil)
+	forgotten := l.unlimited()
 	if l.memberOf != nil {
-		of, warned = l.memberOf.lease, &l.memberOf.old
+		forgotten = l.memberOf.unlimited()
 	}
-	forgotten := of.unlimited()
 	if forgotten == nil {
 		return // a later level may be
 	}
-	r.old = true
-	if warned != nil && warned.Swap(true) {
+	l.task.old = true
+	if !l.memberOf.isFirstOld() {
 		return
 	}
-	what := of.about("held", age.Round(time.Second))
+	what := forgotten.grant.about("held", age.Round(time.Second))
 	if at := forgotten.report.AcquiredAt(); at != "" {
 		what = append(what, "acquired", at)
 	}
@@ -42,12 +37,16 @@ func (l *Lease) age(now time.Time) time.Duration {
 	return now.Sub(l.granted())
 }
 
+// isUnlimited reports whether the hold is live and has no maximum; the mutex is
+// held.
+func (h *Hold) isUnlimited() bool { return h.maxHold == nil && h.ends.Err() == nil }
+
 // unlimited returns the oldest live level without a maximum hold, or nil.
 func (l *Lease) unlimited() *Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range l.levels.All {
-		if h.maxHold == nil && h.ends.Err() == nil {
+		if h.isUnlimited() {
 			return h
 		}
 	}

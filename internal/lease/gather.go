@@ -30,7 +30,7 @@ type released struct {
 func newGathering(m *Manager, members []member) *gathering {
 	g := &gathering{client: m, awaited: make(map[*Lease]struct{}, len(members))}
 	for _, one := range members {
-		g.awaited[one.hold.lease] = struct{}{}
+		g.awaited[one.lease] = struct{}{}
 	}
 	return g
 }
@@ -73,19 +73,19 @@ func (g *gathering) leave(l *Lease) {
 
 // unlockTogether unlocks all members of a MultiLock. It returns the channel of
 // the results, and their number.
-func (b *Group) unlockTogether() (all <-chan result, n int) {
-	those := b.joined()
-	g := newGathering(b.lease.client, those)
-	b.gathering.Store(g)
+func (g *Group) unlockTogether() (all <-chan result, n int) {
+	those := g.joined()
+	with := newGathering(g.client, those)
+	g.gathering.Store(with)
 	results := make(chan result, len(those))
 	for _, one := range those {
 		run := func() {
 			err := one.hold.Unlock()
-			g.leave(one.hold.lease)
+			with.leave(one.lease)
 			results <- result{one.n, err}
 		}
-		if !one.hold.lease.client.Tasks.Start(run) {
-			g.leave(one.hold.lease) // the client is closed: none waits for this one
+		if !one.lease.client.Tasks.Start(run) {
+			with.leave(one.lease) // the client is closed: none waits for this one
 			run()
 		}
 	}

@@ -30,19 +30,15 @@ func Queued(g *waitqueue.Granted, key string, p Protocol, sent time.Time, s *loc
 	return &Grant{Key: key, Protocol: p, Sent: sent, Settings: s, Tokens: g.Tokens, Indeterminate: g.Indeterminate, Undo: g.Undo, Claim: g.Claim}
 }
 
-// newLease returns the lease of a grant. Its validity counts from the sending
-// of the request.
+// newLease returns the lease of a grant.
 func newLease(m *Manager, g *Grant) *Lease {
 	s := g.Settings
 	l := &Lease{
-		client: m, key: g.Key, protocol: g.Protocol, indeterminate: g.Indeterminate, undo: g.Undo, tokens: g.Tokens, lease: s.Lease, due: -1, seq: 1,
-		length: s.Expiry(), since: g.Sent.Sub(m.expiry.start), settings: s, confirm: s.Ack(), fair: s.Fair,
+		protocol: g.Protocol, indeterminate: g.Indeterminate, undo: g.Undo, tokens: g.Tokens, seq: 1,
+		length: s.Expiry(),
 	}
-	l.renewed = l.since
-	l.renewal.lease = l
-	l.job.Init(&l.renewal)
+	l.setUp(m, l, g.Key, g.Sent, s)
 	l.levels.All = l.room[:0]
-	l.validUntil = g.Sent.Add(s.Lease - lockspec.Drift(s.Lease))
 	if g.Claim != nil {
 		l.expectClaim(g.Claim)
 	}
@@ -60,21 +56,9 @@ func (m *Manager) Grant(ctx context.Context, g *Grant) (*Hold, error) {
 // fails if the client was closed. It also fails if the lease or the maximum
 // hold has already ended, and then releases the key.
 func (l *Lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*Hold, error) {
-	if err := l.client.adopt(l); err != nil {
-		l.client.Logger.Warn("relock: closed before a lock was released", l.about()...)
+	now, err := l.start(l.requested(sent))
+	if err != nil {
 		return nil, err
-	}
-	l.mu.Lock()
-	if l.over == nil {
-		l.client.expiry.watch(l)
-	}
-	l.mu.Unlock()
-	now := time.Now()
-	if l.client.monitor.suspendedSince(l.requested(sent), now) {
-		l.lose(errs.Suspended)
-	}
-	if l.client.isBeforeSwitch(l.requested(sent)) {
-		l.recheck.Store(true)
 	}
 	h, err := l.pushAt(ctx, sent, now, s)
 	return h, tooLate(err)

@@ -7,24 +7,26 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// Group combines several grants into one hold: of all keys of a MultiLock, or
-// of nodes of a RedLock. Each member is a separate lease, with its own
-// validity, renewal and release. The hold has one more lease, without a key in
-// Redis. It is valid while at least need of its members are. It has no timer:
-// its validity ends with that of a member, and each member that ends notifies
-// the group. A lost member does not come back.
+// Group is several holds that make one: of all keys of a MultiLock, or of nodes
+// of a RedLock. Each member is a separate lease, with its own validity, renewal
+// and release. The group has a validity too, without a key in Redis. It is
+// valid while at least need of its members are. It has no timer: its validity
+// ends with that of a member, and each member that ends notifies the group. A
+// lost member does not come back.
 //
-// The mutex of the group's lease comes before those of its members. So a member
-// holds neither when it notifies the group of a change.
+// The mutex of the group comes before those of its members. So a member holds
+// neither when it notifies the group of a change. The methods that a member
+// calls do nothing for a lease that is none, whose group is nil.
 type Group struct {
-	lease *Lease
+	validity
 	keys  []string // of a MultiLock, by the number of the member; nil for a RedLock
 	need  int
-	limit time.Duration                // the largest lease that is allowed; 0 if there is none
 	named func(n int, err error) error // adds the name of the member that failed
+	fence int64                        // the token of the hold; set before Grant
 
 	// The reason of the member that ended last. A goroutine that finds the end
 	// of the hold takes it from here.
@@ -39,193 +41,181 @@ type Group struct {
 	// those of a call that left.
 	notifies atomic.Bool
 
-	// Guarded by lease.mu.
+	// Guarded by mu.
 	members []member
 	open    bool // the hold was granted
+	hold    Hold // of the user; without a grant before Grant
 }
 
-// member is one lease of a group.
+// member is one hold of a group, and its lease.
 type member struct {
-	n    int // the number of the key or the node
-	hold *Hold
-}
-
-// IsQuorum reports whether the hold is that of a RedLock.
-func (h *Hold) IsQuorum() bool { return h.lease.group != nil && h.lease.group.keys == nil }
-
-// IsOf reports whether the client has the lease of the hold, or of one of its
-// members.
-func (h *Hold) IsOf(m *Manager) bool {
-	if h.lease.group == nil {
-		return h.lease.client == m
-	}
-	return slices.ContainsFunc(h.lease.group.joined(), func(one member) bool { return one.hold.lease.client == m })
+	n     int // the number of the key or the node
+	lease *Lease
+	hold  *Hold
 }
 
 // NewGroup returns a group without members. Its hold is valid while need
 // members are.
 func NewGroup(m *Manager, key string, keys []string, need int, s *lockspec.Spec, named func(int, error) error) *Group {
-	b := &Group{keys: keys, need: need, limit: s.MaxLease, named: named}
-	b.lease = newLease(m, &Grant{Key: key, Sent: time.Now(), Settings: s})
-	b.lease.group = b
-	return b
+	g := &Group{keys: keys, need: need, named: named}
+	g.init(m, g, key, time.Now(), s)
+	return g
 }
 
 // Add makes a grant of the client m a member. If it cannot, the grant is
 // released, unless the client was closed.
-func (b *Group) Add(ctx context.Context, n int, m *Manager, g *Grant) error {
-	l := newLease(m, g)
-	l.memberOf = b
-	h, err := l.begin(ctx, g.Sent, g.Settings)
+func (g *Group) Add(ctx context.Context, n int, m *Manager, one *Grant) error {
+	l := newLease(m, one)
+	l.memberOf = g
+	h, err := l.begin(ctx, one.Sent, one.Settings)
 	if err != nil {
 		return err
 	}
-	if b.join(member{n, h}) {
+	if g.join(member{n, l, h}) {
 		return nil
 	}
 	_ = h.Unlock() // the retrier repeats it if it fails
 	return errs.ErrNotHeld
 }
 
-// node returns the number of the node that has the lease of a member, and
-// reports whether there is one: not for a MultiLock, nor for a member that has
-// not joined.
-func (b *Group) node(l *Lease) (n int, ok bool) {
-	if b == nil || b.keys != nil {
-		return 0, false
-	}
-	for _, one := range b.joined() {
-		if one.hold.lease == l {
-			return one.n, true
-		}
-	}
-	return 0, false
-}
-
 // SetFence sets the token of the hold. It is called before Grant.
-func (b *Group) SetFence(token int64) { b.lease.tokens.Fence = token }
+func (g *Group) SetFence(token int64) { g.fence = token }
 
 // Fence returns the token of the hold.
-func (b *Group) Fence() int64 { return b.lease.tokens.Fence }
+func (g *Group) Fence() int64 { return g.fence }
 
 // NotifyWaiters sets whether a release notifies the waiters of the node.
-func (b *Group) NotifyWaiters(notify bool) { b.notifies.Store(notify) }
+func (g *Group) NotifyWaiters(notify bool) { g.notifies.Store(notify) }
 
 // NotifiesWaiters reports whether a release notifies the waiters of the node.
-func (b *Group) NotifiesWaiters() bool { return b.notifies.Load() }
+func (g *Group) NotifiesWaiters() bool { return g.notifies.Load() }
 
 // join adds a member unless the hold has ended. It reports whether it did.
-func (b *Group) join(one member) bool {
-	l := b.lease
-	l.mu.Lock()
-	joined := l.over == nil
+func (g *Group) join(one member) bool {
+	g.mu.Lock()
+	joined := g.over == nil
 	if joined {
-		b.members = append(b.members, one)
+		g.members = append(g.members, one)
 	}
-	l.mu.Unlock()
-	b.revalidate()
+	g.mu.Unlock()
+	g.recompute()()
 	return joined
 }
 
 // Grant returns the hold of the members that have joined. If they are too few,
 // or too few of them are still valid, it fails and releases all of them.
-func (b *Group) Grant(ctx context.Context, start time.Time, s *lockspec.Spec) (*Hold, error) {
-	l := b.lease
-	l.mu.Lock()
-	b.open = true
-	l.validUntil = b.until()
-	l.mu.Unlock()
-	h, err := l.push(ctx, start, s)
-	return h, tooLate(err)
+func (g *Group) Grant(ctx context.Context, start time.Time, s *lockspec.Spec) (*Hold, error) {
+	g.mu.Lock()
+	g.open = true
+	g.validUntil = g.until()
+	g.mu.Unlock()
+	now := time.Now()
+	g.checkSuspended(now)
+	g.mu.Lock()
+	over, h := g.over, &g.hold
+	if over == nil {
+		h.begin(ctx, g, start, now, s, g.fence)
+	}
+	g.mu.Unlock()
+	if over != nil {
+		return nil, tooLate(over)
+	}
+	h.tick(now)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := h.refusal(); err != nil {
+		return nil, tooLate(err)
+	}
+	g.returned.Store(true)
+	return h, nil
 }
 
 // until returns the time until which the hold is valid: need members are valid
-// up to then. It returns zero if fewer are live; lease.mu must be held.
-func (b *Group) until() time.Time {
+// up to then. It returns zero if fewer are live; mu must be held.
+func (g *Group) until() time.Time {
 	var ends []time.Time
-	for _, one := range b.members {
-		if end := one.hold.lease.ends(); !end.IsZero() {
+	for _, one := range g.members {
+		if end := one.lease.ValidUntil(); !end.IsZero() {
 			ends = append(ends, end)
 		}
 	}
-	if len(ends) < b.need {
+	if len(ends) < g.need {
 		return time.Time{}
 	}
 	slices.SortFunc(ends, func(a, b time.Time) int { return b.Compare(a) })
-	return ends[b.need-1]
+	return ends[g.need-1]
 }
 
-// revalidate updates the hold's validity from that of its members. If too few
-// are valid, the hold ends.
-func (b *Group) revalidate() { b.recompute()() }
-
-// recompute is reckon, but returns the follow-up work of the hold's end.
-func (b *Group) recompute() (follow func()) {
-	l := b.lease
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !b.open || l.over != nil {
-		return func() {}
+// recompute updates the hold's validity from that of its members. If too few
+// are valid, the hold ends. It returns what is to be done about that.
+func (g *Group) recompute() (follow func()) {
+	if g == nil {
+		return nothing
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.open || g.over != nil {
+		return nothing
 	}
 	// A grant or a renewal after the end of the validity revives nothing.
 	// Others may have had the lock, even if no timer has reported the end yet.
-	if until := b.until(); !until.IsZero() && time.Until(l.validUntil) > 0 {
-		l.validUntil = until
-		return func() {}
+	if until := g.until(); !until.IsZero() && time.Until(g.validUntil) > 0 {
+		g.validUntil = until
+		return nothing
 	}
-	return l.loseLocked(b.expired())
+	return g.loseLocked(g.expired())
 }
 
 // expired returns why too few members are valid: the reason of the member that
 // ended last. That is one whose end only the clock shows yet, if there is any.
-// lease.mu must be held.
-func (b *Group) expired() error {
-	for now, i := time.Now(), 0; i < len(b.members); i++ {
-		if why := b.members[i].hold.lease.overdue(now); why != nil {
+// mu must be held.
+func (g *Group) expired() error {
+	for now, i := time.Now(), 0; i < len(g.members); i++ {
+		if why := g.members[i].lease.overdue(now); why != nil {
 			return why
 		}
 	}
-	if why := b.why.Load(); why != nil {
+	if why := g.why.Load(); why != nil {
 		return *why
 	}
 	return errs.ErrLockLost
 }
 
-// lost handles the end of a member. It logs the loss if the hold goes on.
-func (b *Group) lost(l *Lease, why error) {
-	b.revalidate()
-	b.lease.mu.Lock()
-	goesOn := b.open && b.lease.over == nil
-	b.lease.mu.Unlock()
-	if goesOn {
-		l.client.Logger.Warn("relock: a member of a hold was lost", l.about("reason", why.Error())...)
+// Ended ends the hold of a group that was lost; mu must be held. Each member is
+// released in the background.
+func (g *Group) Ended(why error) (follow func()) {
+	var report *holds.Report
+	if g.hold.grant != nil && g.hold.ends.Err() == nil {
+		report = g.hold.report
+		g.hold.end(time.Now(), why)
+	}
+	return func() {
+		defer report.Done("hold", why)
+		for _, one := range g.joined() {
+			l := one.lease
+			if why == errs.ErrClosed && l.client.Life.Err() == nil { //nolint:errorlint // our own sentinel
+				l.lose(errs.Lost("another of its clients was closed"))
+				continue
+			}
+			l.lose(why)
+		}
+		if why != errs.ErrClosed { //nolint:errorlint // our own sentinel
+			g.client.Logger.Warn("relock: lock lost", g.about("reason", why.Error())...)
+		}
 	}
 }
 
-// lose ends what is left of a lost hold: each member is released in the
-// background.
-func (b *Group) lose(why error) {
-	for _, one := range b.joined() {
-		l := one.hold.lease
-		if why == errs.ErrClosed && l.client.Life.Err() == nil { //nolint:errorlint // our own sentinel
-			l.lose(errs.Lost("another of its clients was closed"))
-			continue
-		}
-		l.lose(why)
-	}
-	if why != errs.ErrClosed { //nolint:errorlint // our own sentinel
-		b.lease.client.Logger.Warn("relock: lock lost", b.lease.about("reason", why.Error())...)
-	}
-}
+// moved does nothing: a group is no member.
+func (g *Group) moved() (follow func()) { return nothing }
 
 // Abandon ends a hold that was never granted. It waits up to straggle for its
 // releases, so that the next round finds its nodes free. A member that joins
 // from now on is released immediately.
-func (b *Group) Abandon() {
-	b.lease.mu.Lock()
-	b.lease.end(errs.ErrNotHeld)
-	b.lease.mu.Unlock()
-	given, n := b.each(maxAtOnce, (*Hold).Unlock)
+func (g *Group) Abandon() {
+	g.mu.Lock()
+	g.over = errs.ErrNotHeld
+	g.mu.Unlock()
+	given, n := g.each(maxAtOnce, (*Hold).Unlock)
 	end := time.NewTimer(straggle)
 	defer end.Stop()
 	for range n {
@@ -237,8 +227,8 @@ func (b *Group) Abandon() {
 	}
 }
 
-func (b *Group) joined() []member {
-	b.lease.mu.Lock()
-	defer b.lease.mu.Unlock()
-	return slices.Clone(b.members)
+func (g *Group) joined() []member {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.members)
 }

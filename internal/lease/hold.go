@@ -2,49 +2,96 @@ package lease
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/relock-go/relock/internal/carried"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// Hold is the hold of one Lock call. It is the only one of its lease, or one of
-// several levels.
+// Hold is the hold of one Lock call. It is the only one of its lease, one of
+// several levels, or that of a group.
 type Hold struct {
-	lease    *Lease
+	grant    grant
 	values   context.Context // the parent of Context, for its values
 	settings *lockspec.Spec
 	maxHold  *maxHold      // nil if there is none
 	fence    int64         // 0 without fencing
 	report   *holds.Report // for the observer; nil if there is none
 
-	// Guarded by lease.mu.
+	// Guarded by the mutex of the grant.
 	watched  bool
 	unlocked bool
 	lost     error // error of the Unlock that found the hold lost or the client closed; else nil
 	ends     holds.Contexts
 }
 
+// grant is what a hold is of: a [Lease], or a [Group] of several.
+type grant interface {
+	valid() *validity
+	about(more ...any) []any
+	single() *Lease // nil for a group
+	isOf(m *Manager) bool
+	covers(key string) bool
+	unused()
+	checkSuspended(now time.Time)
+	// levelEnded notes that a level has ended; the mutex is held.
+	levelEnded(h *Hold)
+	// levelExpired ends a level whose maximum hold has ended; the mutex is
+	// held. It returns what is to be done without it.
+	levelExpired(h *Hold, why error) (follow func())
+	unlock(h *Hold) error
+	extend(ctx context.Context, h *Hold, d time.Duration) error
+}
+
+// begin makes h a hold of what was granted, by a request that was sent at sent;
+// the mutex is held.
+func (h *Hold) begin(ctx context.Context, of grant, sent, granted time.Time, s *lockspec.Spec, fence int64) {
+	v := of.valid()
+	*h = Hold{
+		grant: of, values: ctx, settings: s, watched: s.Watched, fence: fence,
+		report: v.client.Hooks.report(ctx, v.key, s.KindName(), granted),
+	}
+	if s.MaxHold > 0 {
+		end := sent.Add(s.MaxHold)
+		h.maxHold = &maxHold{time.AfterFunc(time.Until(end), h.expire), end}
+	}
+}
+
+// mu returns the mutex of the grant.
+func (h *Hold) mu() *sync.Mutex { return &h.grant.valid().mu }
+
 // Key returns the name of the lock.
-func (h *Hold) Key() string { return h.lease.key }
+func (h *Hold) Key() string { return h.grant.valid().key }
 
 // Covers reports whether key is the key of the hold, or one of its keys.
-func (h *Hold) Covers(key string) bool { return h.lease.covers(key) }
+func (h *Hold) Covers(key string) bool { return h.grant.covers(key) }
+
+// IsOf reports whether the client has the lease of the hold, or of one of its
+// members.
+func (h *Hold) IsOf(m *Manager) bool { return h.grant.isOf(m) }
 
 // Family returns how the lock is stored, and who owns it.
-func (h *Hold) Family() lockspec.Family { return h.lease.family() }
+func (h *Hold) Family() lockspec.Family {
+	if l := h.grant.single(); l != nil && l.owner != nil {
+		return l.owner.key.Family
+	}
+	return lockspec.PlainFamily
+}
 
 // Owner returns the id of the owner, or "" for a lock without one.
 func (h *Hold) Owner() string {
-	if h.lease.owner == nil {
-		return ""
+	if l := h.grant.single(); l != nil && l.owner != nil {
+		return l.owner.key.ID
 	}
-	return h.lease.owner.key.ID
+	return ""
 }
 
 // Granted returns when Redis granted the lock.
-func (h *Hold) Granted() time.Time { return h.lease.granted() }
+func (h *Hold) Granted() time.Time { return h.grant.valid().granted() }
 
 // Announce notes that the grant was announced to the observer. From now on the
 // hold's end may be reported.
@@ -52,22 +99,22 @@ func (h *Hold) Announce() { h.report.Announce() }
 
 // Unused notes that the caller had no use for the hold. The key is then not
 // kept for the minimum hold, unless another level uses the lease.
-func (h *Hold) Unused() { h.lease.unused() }
+func (h *Hold) Unused() { h.grant.unused() }
 
 // Fence returns the fencing token, or 0 without fencing.
 func (h *Hold) Fence() int64 { return h.fence }
 
 // Context returns a context that is cancelled when the hold ends.
 func (h *Hold) Context() context.Context {
-	h.lease.mu.Lock()
+	h.mu().Lock()
 	made := h.ends.Made()
-	h.lease.mu.Unlock()
+	h.mu().Unlock()
 	if made != nil {
 		return made
 	}
 	ctx, cancel := holds.New(h.values, h)
-	h.lease.mu.Lock()
-	defer h.lease.mu.Unlock()
+	h.mu().Lock()
+	defer h.mu().Unlock()
 	return h.ends.Use(ctx, cancel)
 }
 
@@ -75,28 +122,10 @@ func (h *Hold) Context() context.Context {
 // the hold, for the reason of the one that ends first.
 func (h *Hold) Work(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(carried.WithHold(ctx, h))
-	h.lease.mu.Lock()
-	defer h.lease.mu.Unlock()
+	h.mu().Lock()
+	defer h.mu().Unlock()
 	h.ends.Add(cancel)
 	return ctx, cancel
-}
-
-// CancelWith calls cancel when the hold ends, or immediately if it has ended.
-// Unlike Context and Work, it makes no context that carries the hold.
-func (h *Hold) CancelWith(cancel context.CancelCauseFunc) {
-	h.lease.mu.Lock()
-	defer h.lease.mu.Unlock()
-	h.ends.Add(cancel)
-}
-
-// StopRenewing lets the lease end by itself, unless it is released before.
-func (h *Hold) StopRenewing() {
-	h.lease.mu.Lock()
-	defer h.lease.mu.Unlock()
-	if h.watched && h.ends.Err() == nil {
-		h.watched = false
-		h.lease.unwatch(h.settings.Lease)
-	}
 }
 
 // Err returns why the hold has ended, or nil. It decides by the clock, not by
@@ -105,16 +134,16 @@ func (h *Hold) Err() error { return h.errAt(time.Now()) }
 
 // errAt is Err at now, which the caller has just read.
 func (h *Hold) errAt(now time.Time) error {
-	h.lease.checkSuspended(now)
+	h.grant.checkSuspended(now)
 	h.tick(now)
-	h.lease.mu.Lock()
-	defer h.lease.mu.Unlock()
+	h.mu().Lock()
+	defer h.mu().Unlock()
 	return h.ends.Err()
 }
 
 // tick ends the hold, or its lease, if its time has come.
 func (h *Hold) tick(now time.Time) {
-	_ = h.lease.checkAt(now)
+	_ = h.grant.valid().checkAt(now)
 	if h.maxHold != nil && !now.Before(h.maxHold.end) {
 		h.expire()
 	}
@@ -126,29 +155,34 @@ func (h *Hold) ValidUntil() time.Time {
 	if h.Err() != nil {
 		return time.Time{}
 	}
-	h.lease.mu.Lock()
-	defer h.lease.mu.Unlock()
-	if h.maxHold != nil && h.maxHold.end.Before(h.lease.validUntil) {
+	v := h.grant.valid()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if h.maxHold != nil && h.maxHold.end.Before(v.validUntil) {
 		return h.maxHold.end
 	}
-	return h.lease.validUntil
+	return v.validUntil
 }
 
-// end marks the hold as ended at this time, and cancels its contexts; Lease.mu
-// must be held.
+// end marks the hold as ended at this time, and cancels its contexts; the mutex
+// is held.
 func (h *Hold) end(at time.Time, why error) {
 	if h.ends.Err() != nil {
 		return
 	}
 	h.report.Ended(at)
 	h.ends.End(why)
-	if h.settings.Kind.Writes {
-		h.lease.writes--
-	}
-	if h.watched {
-		h.lease.unwatch(h.settings.Lease)
-	}
+	h.grant.levelEnded(h)
 	if h.maxHold != nil {
 		h.maxHold.Stop()
 	}
+}
+
+// refusal returns why a hold that was just granted has ended already, or nil;
+// the mutex is held.
+func (h *Hold) refusal() error {
+	if errors.Is(h.ends.Err(), errs.ErrMaxHold) {
+		return ErrLate
+	}
+	return h.ends.Err()
 }

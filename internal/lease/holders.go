@@ -14,44 +14,44 @@ import (
 // call. Only the error and the log can report that. This file finds the hold
 // for them, in memory.
 
-// place returns where the leases of a key are linked: its hash, which takes
+// place returns where the grants of a key are linked: its hash, which takes
 // less memory than the key. Two keys may have one place.
 func (m *Manager) place(redisKey string) uint64 { return maphash.String(m.seed, redisKey) }
 
-// link adds a lease to those of its key, as the newest; mu must be held.
-func (m *Manager) link(l *Lease) {
-	at := m.place(l.protocol.LockKey())
-	if l.next = m.leases[at]; l.next != nil {
-		l.next.prev = l
+// link adds a grant to those of its key, as the newest; mu must be held.
+func (m *Manager) link(r *Renewal) {
+	at := m.place(r.grant.LockKey())
+	if r.next = m.grants[at]; r.next != nil {
+		r.next.prev = r
 	}
-	m.leases[at] = l
+	m.grants[at] = r
 }
 
-// unlink undoes link. It does nothing for a lease that is not there, such as
-// that of a group; mu must be held.
-func (m *Manager) unlink(l *Lease) {
-	if !m.isLinked(l) {
+// unlink undoes link. It does nothing for a grant that is not there; mu must be
+// held.
+func (m *Manager) unlink(r *Renewal) {
+	if !m.isLinked(r) {
 		return
 	}
-	at := m.place(l.protocol.LockKey())
+	at := m.place(r.grant.LockKey())
 	switch {
-	case l.prev != nil:
-		l.prev.next = l.next
-	case l.next != nil:
-		m.leases[at] = l.next
+	case r.prev != nil:
+		r.prev.next = r.next
+	case r.next != nil:
+		m.grants[at] = r.next
 	default:
-		delete(m.leases, at)
+		delete(m.grants, at)
 	}
-	if l.next != nil {
-		l.next.prev = l.prev
+	if r.next != nil {
+		r.next.prev = r.prev
 	}
-	l.next, l.prev = nil, nil
-	delete(m.awaited, l)
+	r.next, r.prev = nil, nil
+	delete(m.awaited, r)
 }
 
 // isLinked reports whether link was not undone; mu must be held.
-func (m *Manager) isLinked(l *Lease) bool {
-	return l.prev != nil || l.protocol != nil && m.leases[m.place(l.protocol.LockKey())] == l
+func (m *Manager) isLinked(r *Renewal) bool {
+	return r.prev != nil || m.grants[m.place(r.grant.LockKey())] == r
 }
 
 // firstAwaited reports whether a lease was not awaited before, and has not
@@ -59,10 +59,10 @@ func (m *Manager) isLinked(l *Lease) bool {
 func (m *Manager) firstAwaited(l *Lease) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, known := m.awaited[l]; known || !m.isLinked(l) {
+	if _, known := m.awaited[&l.Renewal]; known || !m.isLinked(&l.Renewal) {
 		return false
 	}
-	m.awaited[l] = struct{}{}
+	m.awaited[&l.Renewal] = struct{}{}
 	return true
 }
 
@@ -71,8 +71,8 @@ func (m *Manager) firstAwaited(l *Lease) bool {
 func (m *Manager) leasesOf(redisKey string) (all []*Lease) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for l := m.leases[m.place(redisKey)]; l != nil; l = l.next {
-		if l.protocol.LockKey() == redisKey {
+	for r := m.grants[m.place(redisKey)]; r != nil; r = r.next {
+		if l := r.grant.single(); l != nil && l.LockKey() == redisKey {
 			all = append(all, l)
 		}
 	}
@@ -96,7 +96,7 @@ func (m *Manager) heldFor(w Waiting) *Lease {
 		return nil
 	}
 	for _, l := range m.leasesOf(m.RedisKey(w.Key)) {
-		if (l.owner == nil || l.owner != w.Owner) && l.granted().Before(w.Since) && !l.ends().IsZero() {
+		if (l.owner == nil || l.owner != w.Owner) && l.granted().Before(w.Since) && !l.ValidUntil().IsZero() {
 			return l
 		}
 	}

@@ -7,17 +7,22 @@ import (
 	"time"
 )
 
-// about returns what a log line says of the lease: its lock, the kind and the
-// label of that, and the node of a RedLock. The attributes in more follow.
-func (l *Lease) about(more ...any) []any {
-	all := append(make([]any, 0, 8+len(more)), "key", l.key, "kind", l.settings.KindName())
-	if label := l.settings.LabelText(); label != "" {
+// about returns what a log line says of the grant: its lock, the kind and the
+// label of that. The attributes in more follow.
+func (v *validity) about(more ...any) []any {
+	all := append(make([]any, 0, 8+len(more)), "key", v.key, "kind", v.settings.KindName())
+	if label := v.settings.LabelText(); label != "" {
 		all = append(all, "label", label)
 	}
-	if n, ok := l.memberOf.node(l); ok {
-		all = append(all, "node", n)
-	}
 	return append(all, more...)
+}
+
+// about adds the node of a RedLock.
+func (l *Lease) about(more ...any) []any {
+	if n, ok := l.memberOf.node(l); ok {
+		more = append([]any{"node", n}, more...)
+	}
+	return l.Renewal.about(more...)
 }
 
 // warningPause is the shortest time between two warnings of a client that
@@ -39,8 +44,7 @@ func (w *warnings) level(now time.Duration) slog.Level {
 
 // logFailure logs that a renewal failed: the first one of an outage as a
 // warning.
-func (l *Lease) logFailure(err error) {
-	m := l.client
+func (m *Manager) logFailure(err error, of Renewable) {
 	level := m.renewalWarnings.level(time.Since(m.expiry.start))
-	m.Logger.Log(context.Background(), level, "relock: renewal failed, retrying", l.about("reason", err.Error())...)
+	m.Logger.Log(context.Background(), level, "relock: renewal failed, retrying", of.about("reason", err.Error())...)
 }

@@ -9,28 +9,10 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// lose ends the lease before its Unlock. A lost lease stays lost. Its key is
-// released, so that others need not wait until it expires.
-func (l *Lease) lose(why error) {
-	l.markLost(why)()
-}
-
-// markLost is lose, but returns the follow-up work.
-func (l *Lease) markLost(why error) (follow func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.loseLocked(why)
-}
-
-// loseLocked is markLost with mu held. follow must be called without it.
-func (l *Lease) loseLocked(why error) (follow func()) {
-	if l.over != nil {
-		return func() {}
-	}
-	l.end(why)
-	if l.memberOf != nil {
-		l.memberOf.why.Store(&why)
-	}
+// Ended ends the holds of a lease that was lost before its Unlock; mu must be
+// held. The key is released, so that others need not wait until it expires.
+func (l *Lease) Ended(why error) (follow func()) {
+	l.memberOf.noteEnd(why)
 	var seen []*holds.Report
 	now := time.Now()
 	for _, h := range l.levels.All {
@@ -39,11 +21,11 @@ func (l *Lease) loseLocked(why error) (follow func()) {
 		}
 		h.end(now, why)
 	}
-	if l.group == nil && !l.isDelivery() && l.levels.Live > 0 && why != errs.ErrClosed { //nolint:errorlint // our own sentinel
+	if l.levels.Live > 0 && why != errs.ErrClosed { //nolint:errorlint // our own sentinel
 		l.client.Counts.Losses.Add(1)
 	}
 	l.levels.Live = 0
-	doubts, claim := l.doubts(), l.claiming()
+	doubts, claim := l.doubts(), l.claim
 	return func() {
 		l.leave()
 		claim.forget()
@@ -51,26 +33,14 @@ func (l *Lease) loseLocked(why error) (follow func()) {
 			defer s.Done("hold", why)
 		}
 		l.takeRetained().LeaveWith(why)
-		if l.memberOf != nil {
-			defer l.memberOf.lost(l, why)
-		}
-		if l.group != nil {
-			l.group.lose(why)
-			return
-		}
+		defer l.memberOf.lost(l, why)
 		if why == errs.ErrClosed { //nolint:errorlint // our own sentinel
 			return // the connections are being closed
-		}
-		if l.isDelivery() {
-			return
 		}
 		// First, because a log handler may take long.
 		job := l.cleanup(doubts)
 		job.Quiet = true // the loss is logged
 		l.client.Retrier.Retry(job)
-		if l.memberOf == nil {
-			l.client.Logger.Warn("relock: lock lost", l.about("reason", why.Error())...)
-		}
 	}
 }
 
@@ -98,7 +68,7 @@ func (l *Lease) endWithNotice() {
 // acquire may take the key again, or enqueue its entry again. So after the
 // first answer the entry is cancelled instead.
 func (l *Lease) newCleanup(d script.Indeterminate, release func(time.Time) script.Call) *background.Release {
-	job := background.NewRelease(l.key, l.length, l.lease, d, release)
+	job := background.NewRelease(l.key, l.length, l.settings.Lease, d, release)
 	if l.undo != nil && d.Exists() {
 		job.Call = func(now time.Time) script.Call {
 			if job.IsAnswered() {

@@ -49,11 +49,11 @@ type Manager struct {
 
 	mu     sync.Mutex
 	closed bool
-	leases map[uint64]*Lease // the newest one of each place, linked with the others
-	seed   maphash.Seed      // of the places
+	grants map[uint64]*Renewal // the newest one of each place, linked with the others
+	seed   maphash.Seed        // of the places
 	owners map[OwnerKey]*Owner
 	// awaited has the leases of which it was logged that a call waits for them.
-	awaited map[*Lease]struct{}
+	awaited map[*Renewal]struct{}
 
 	replicators map[driver.Ack]*background.Fleet // the watchdogs of locks that wait for replicas
 
@@ -102,7 +102,7 @@ func (h *Hooks) report(ctx context.Context, key, kind string, start time.Time) *
 func New(c Config) *Manager {
 	m := &Manager{
 		Config: c, Tasks: &tasks.Group{},
-		leases: map[uint64]*Lease{}, seed: maphash.MakeSeed(), owners: map[OwnerKey]*Owner{}, awaited: map[*Lease]struct{}{}, expiry: newExpiryTimers(),
+		grants: map[uint64]*Renewal{}, seed: maphash.MakeSeed(), owners: map[OwnerKey]*Owner{}, awaited: map[*Renewal]struct{}{}, expiry: newExpiryTimers(),
 		replicators: map[driver.Ack]*background.Fleet{},
 	}
 	m.Life, m.end = context.WithCancel(context.Background())
@@ -134,26 +134,51 @@ func (m *Manager) Eval(ctx context.Context, limit driver.Limits, s script.Call) 
 // RedisKey returns the key in Redis of the lock with this name.
 func (m *Manager) RedisKey(key string) string { return m.Prefix + "{" + key + "}" }
 
-// adopt registers a lease, so that Close ends it. It fails if the client was
-// closed.
-func (m *Manager) adopt(l *Lease) error {
+// adopt enters a grant in the books, so that Close ends it. It fails if the
+// client was closed.
+func (m *Manager) adopt(r *Renewal) error {
 	m.mu.Lock()
 	closed := m.closed
 	if !closed {
-		m.link(l)
+		m.link(r)
 	}
 	m.mu.Unlock()
 	if closed {
+		m.Logger.Warn("relock: closed before a lock was released", r.grant.about()...)
 		return errs.ErrClosed
 	}
 	m.monitor.start()
 	return nil
 }
 
-func (m *Manager) forget(l *Lease) {
+// forget takes a grant out of the books.
+func (m *Manager) forget(r *Renewal) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.unlink(l)
+	m.unlink(r)
+}
+
+// all returns the grants in the books.
+func (m *Manager) all() []*Renewal {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]*Renewal, 0, len(m.grants))
+	for _, r := range m.grants {
+		for ; r != nil; r = r.next {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// allLeases returns the leases in the books.
+func (m *Manager) allLeases() (all []*Lease) {
+	for _, r := range m.all() {
+		if l := r.grant.single(); l != nil {
+			all = append(all, l)
+		}
+	}
+	return all
 }
 
 // Close ends all waits and holds. It stops the goroutines of the manager, and
@@ -162,13 +187,13 @@ func (m *Manager) Close() error {
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()
-	leases := m.allLeases()
+	grants := m.all()
 	var waits []script.Call
 	if m.ReleaseOnClose {
 		waits = m.Queue.Cancels() // before the waiters leave
 	}
 	m.end()
-	held := endHolds(leases)
+	held := endHolds(grants)
 	if m.ReleaseOnClose {
 		m.giveAllBack(waits, held)
 	} else {

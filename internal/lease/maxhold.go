@@ -13,35 +13,38 @@ type maxHold struct {
 	end time.Time
 }
 
-// expire ends the hold when its maximum hold has ended. Other levels go on. The
-// server counts the levels of a hold only if it has an owner.
+// expire ends the hold when its maximum hold has ended.
 func (h *Hold) expire() {
-	l := h.lease
-	l.mu.Lock()
-	if h.ends.Err() != nil {
-		l.mu.Unlock()
-		return
+	follow := nothing
+	h.mu().Lock()
+	if h.ends.Err() == nil {
+		follow = h.grant.levelExpired(h, errs.MaxHold(h.settings.MaxHold))
 	}
-	why := errs.MaxHold(h.settings.MaxHold)
+	h.mu().Unlock()
+	follow()
+}
+
+// levelExpired ends a level whose maximum hold has ended; mu must be held.
+// Other levels go on. The server counts the levels of a hold only if it has an
+// owner.
+func (l *Lease) levelExpired(h *Hold, why error) (follow func()) {
 	if l.levels.Live == 1 {
-		follow := l.loseLocked(why)
-		l.mu.Unlock()
-		follow()
-		return
+		return l.loseLocked(why)
 	}
 	h.end(time.Now(), why)
 	l.levels.Live--
-	l.mu.Unlock()
-	h.report.Done("hold", why)
-	if l.owner != nil {
-		l.client.Tasks.Start(l.adjust)
+	return func() {
+		h.report.Done("hold", why)
+		if l.owner != nil {
+			l.client.Tasks.Start(l.adjust)
+		}
 	}
 }
 
 // adjust sends the number of remaining levels to the server, in the background.
 func (l *Lease) adjust() {
-	l.turn.take()
-	defer l.turn.give()
+	l.owner.take()
+	defer l.owner.give()
 	if l.check() == nil {
 		l.client.Retrier.Retry(l.cleanup(script.Indeterminate{}))
 	}

@@ -9,7 +9,68 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/redis/driver"
+	"github.com/relock-go/relock/internal/script"
 )
+
+// What a member reports to its group. A lease that is no member has a nil one.
+
+// node returns the number of the node that has the lease of a member, and
+// reports whether there is one: not for a MultiLock, nor for a member that has
+// not joined.
+func (g *Group) node(l *Lease) (n int, ok bool) {
+	if g == nil || g.keys != nil {
+		return 0, false
+	}
+	for _, one := range g.joined() {
+		if one.lease == l {
+			return one.n, true
+		}
+	}
+	return 0, false
+}
+
+// noteEnd notes why a member has ended.
+func (g *Group) noteEnd(why error) {
+	if g != nil {
+		last := why // only a member's is on the heap
+		g.why.Store(&last)
+	}
+}
+
+// lost handles the end of a lease. It logs the loss, also of a member if the
+// hold of the group goes on: otherwise the group logs its own.
+func (g *Group) lost(l *Lease, why error) {
+	text := "relock: lock lost"
+	if g != nil {
+		g.recompute()()
+		g.mu.Lock()
+		goesOn := g.open && g.over == nil
+		g.mu.Unlock()
+		if !goesOn {
+			return
+		}
+		text = "relock: a member of a hold was lost"
+	} else if why == errs.ErrClosed { //nolint:errorlint // our own sentinel
+		return
+	}
+	l.client.Logger.Warn(text, l.about("reason", why.Error())...)
+}
+
+// isReturned reports whether a caller got the hold.
+func (g *Group) isReturned() bool { return g == nil || g.returned.Load() }
+
+// isFirstOld reports whether no other member has said that the hold is old.
+func (g *Group) isFirstOld() bool { return g == nil || !g.old.Swap(true) }
+
+// gathered sends the release of a member with those of the others, and reports
+// whether it did.
+func (g *Group) gathered(l *Lease, limit driver.Limits, release script.Call) (r released, sent bool) {
+	if g == nil || g.gathering.Load() == nil {
+		return r, false
+	}
+	return g.gathering.Load().send(l, limit, release)
+}
 
 // result is the result of a request for one member.
 type result struct {
@@ -19,8 +80,8 @@ type result struct {
 
 // opaque hides the loss of a node, so that callers do not take it for the loss
 // of the hold. The hold may outlive it.
-func (b *Group) opaque(r result) result {
-	if b.keys == nil && (errs.IsLoss(r.err) || errors.Is(r.err, errs.ErrNotHeld)) {
+func (g *Group) opaque(r result) result {
+	if g.keys == nil && (errs.IsLoss(r.err) || errors.Is(r.err, errs.ErrNotHeld)) {
 		r.err = errors.New(r.err.Error())
 	}
 	return r
@@ -31,8 +92,8 @@ const maxAtOnce = 32
 
 // each runs f for all members, on goroutines of their clients. At most atOnce
 // run simultaneously. It returns the channel of the results, and their number.
-func (b *Group) each(atOnce int, f func(*Hold) error) (all <-chan result, n int) {
-	those := b.joined()
+func (g *Group) each(atOnce int, f func(*Hold) error) (all <-chan result, n int) {
+	those := g.joined()
 	results, gate := make(chan result, len(those)), make(chan struct{}, atOnce)
 	for _, one := range those {
 		run := func() {
@@ -40,7 +101,7 @@ func (b *Group) each(atOnce int, f func(*Hold) error) (all <-chan result, n int)
 			defer func() { <-gate }()
 			results <- result{one.n, f(one.hold)}
 		}
-		if !one.hold.lease.client.Tasks.Start(run) {
+		if !one.lease.client.Tasks.Start(run) {
 			run() // refused: the client is closed
 		}
 	}
@@ -56,18 +117,18 @@ const straggle = 10 * time.Millisecond
 // whether enough members were still ours, or up to straggle later. The other
 // releases go on. For a MultiLock, it waits for all keys, even if one was lost,
 // so that the next call finds them free.
-func (b *Group) release() error {
-	results, left := b.unlockAll()
-	t := tally{need: b.need, open: left}
+func (g *Group) release() error {
+	results, left := g.unlockAll()
+	t := tally{need: g.need, open: left}
 	var enough <-chan time.Time
 	for ; left > 0; left-- {
 		select {
 		case r := <-results:
-			t.count(r, b.name)
+			t.count(r, g.name)
 		case <-enough:
 			return t.verdict()
 		}
-		if enough == nil && b.keys == nil && t.isDecided() {
+		if enough == nil && g.keys == nil && t.isDecided() {
 			enough = time.After(straggle)
 		}
 	}
@@ -76,11 +137,11 @@ func (b *Group) release() error {
 
 // unlockAll unlocks all members. Those of a MultiLock are of one client, which
 // sends their releases together.
-func (b *Group) unlockAll() (all <-chan result, n int) {
-	if b.keys != nil {
-		return b.unlockTogether()
+func (g *Group) unlockAll() (all <-chan result, n int) {
+	if g.keys != nil {
+		return g.unlockTogether()
 	}
-	return b.each(maxAtOnce, (*Hold).Unlock)
+	return g.each(maxAtOnce, (*Hold).Unlock)
 }
 
 // tally counts the results of the releases of members.
@@ -117,27 +178,27 @@ func (t *tally) verdict() error {
 
 // extend extends the leases of all members. It returns as soon as enough of
 // them are extended.
-func (b *Group) extend(ctx context.Context, h *Hold, d time.Duration) error {
-	if b.limit > 0 && d > b.limit {
-		return fmt.Errorf("%w: Extend: %v is above the largest allowed, %v; see WithMaxLease", errs.ErrInvalid, d, b.limit)
+func (g *Group) extend(ctx context.Context, h *Hold, d time.Duration) error {
+	if limit := g.settings.MaxLease; limit > 0 && d > limit {
+		return fmt.Errorf("%w: Extend: %v is above the largest allowed, %v; see WithMaxLease", errs.ErrInvalid, d, limit)
 	}
-	results, left := b.each(b.atOnce(h), b.untilOneFails(func(h *Hold) error { return h.Extend(ctx, d) }))
+	results, left := g.each(g.atOnce(h), g.untilOneFails(func(h *Hold) error { return h.Extend(ctx, d) }))
 	done := 0
 	var failed []error
-	for ; left > 0 && done < b.need; left-- {
+	for ; left > 0 && done < g.need; left-- {
 		switch r := <-results; {
 		case r.err == nil:
 			done++
 		case r.err != errNotBegun: //nolint:errorlint // our own sentinel, as it is
-			failed = append(failed, b.name(b.opaque(r)))
+			failed = append(failed, g.name(g.opaque(r)))
 		}
 	}
 	switch over := h.Err(); {
-	case over != nil || done >= b.need:
+	case over != nil || done >= g.need:
 		return over
 	case ctx.Err() != nil:
 		return errs.EndOf(ctx, nil)
-	case b.keys != nil:
+	case g.keys != nil:
 		return failed[0]
 	}
 	return errs.All(errs.ErrQuorum, failed)
@@ -146,7 +207,7 @@ func (b *Group) extend(ctx context.Context, h *Hold, d time.Duration) error {
 // atOnce returns how many members of a hold may be extended simultaneously. It
 // is one with replicas, because a request that waits for them occupies a
 // connection of the pool.
-func (b *Group) atOnce(h *Hold) int {
+func (g *Group) atOnce(h *Hold) int {
 	if h.settings.Replicas > 0 {
 		return 1
 	}
@@ -155,7 +216,7 @@ func (b *Group) atOnce(h *Hold) int {
 
 // untilOneFails wraps f. If all members are needed, it does not begin another
 // call once one has failed.
-func (b *Group) untilOneFails(f func(*Hold) error) func(*Hold) error {
+func (g *Group) untilOneFails(f func(*Hold) error) func(*Hold) error {
 	var mu sync.Mutex
 	var failed bool
 	return func(h *Hold) error {
@@ -166,7 +227,7 @@ func (b *Group) untilOneFails(f func(*Hold) error) func(*Hold) error {
 			return errNotBegun
 		}
 		err := f(h)
-		if err != nil && b.keys != nil {
+		if err != nil && g.keys != nil {
 			mu.Lock()
 			failed = true
 			mu.Unlock()
@@ -180,4 +241,4 @@ func (b *Group) untilOneFails(f func(*Hold) error) func(*Hold) error {
 var errNotBegun = errors.New("not begun")
 
 // name adds to an error the name of the member that failed.
-func (b *Group) name(r result) error { return b.named(r.n, r.err) }
+func (g *Group) name(r result) error { return g.named(r.n, r.err) }

@@ -26,21 +26,12 @@ func (m *Manager) Forced(ended, redisKey string) {
 	}
 }
 
-// stored returns the key of the lease in Redis, and the id of its hold there.
-// Both are empty for the lease of a group.
-func (l *Lease) stored() (redisKey, hold string) {
-	if l.protocol == nil {
-		return "", ""
-	}
-	return l.protocol.LockKey(), l.protocol.HoldID()
-}
-
 // isNamed reports whether a notice means this lease. It names the hold, or the
 // waiter if that has not claimed its grant by message. A waiter whose grant was
 // ended may take the lock later as a hold of the same id, but then not by that
 // grant.
 func (l *Lease) isNamed(ended string) bool {
-	if _, hold := l.stored(); ended == hold {
+	if ended == l.protocol.HoldID() {
 		return true
 	}
 	c := l.unsettled()
@@ -50,8 +41,8 @@ func (l *Lease) isNamed(ended string) bool {
 // askNotice returns the request for the notice, or false for a kind of lock
 // that has none.
 func (l *Lease) askNotice() (script.Call, bool) {
-	redisKey, hold := l.stored()
-	return script.Call{Script: script.Notice, Key: redisKey + script.NoticeSuffix}, hold != ""
+	ask := script.Call{Script: script.Notice, Key: l.protocol.LockKey() + script.NoticeSuffix}
+	return ask, l.protocol.HoldID() != ""
 }
 
 // readNotice returns the error of a hold that was ended by force, with the
@@ -63,6 +54,29 @@ func (l *Lease) readNotice(o driver.Result) error {
 		return nil
 	}
 	return errs.Forced(reason)
+}
+
+// notOurs ends a lease that the server has refused, and reports whether to ask
+// for the reason first: the hold may have been ended by force. It ends after
+// the limit for that, if no answer comes.
+func (l *Lease) notOurs() (again bool) {
+	if _, ok := l.askNotice(); ok {
+		l.task.stage = asks
+		l.endWithin(l.client.Limits.Notice)
+		return true
+	}
+	_ = l.loseRefused(nil)
+	return false
+}
+
+// loseRefused ends a lease that is no longer ours, and returns why. Without a
+// reason, the server has just lost it.
+func (l *Lease) loseRefused(why error) error {
+	if why == nil {
+		why = errs.Vanished
+	}
+	l.lose(why)
+	return why
 }
 
 // notice requests the notice and reads it.
@@ -81,10 +95,5 @@ func (l *Lease) notice() error {
 // by force.
 func (l *Lease) refused() error {
 	l.endWithin(l.client.Limits.Notice)
-	why := l.notice()
-	if why == nil {
-		why = errs.Vanished
-	}
-	l.lose(why)
-	return why
+	return l.loseRefused(l.notice())
 }

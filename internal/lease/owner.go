@@ -17,9 +17,9 @@ import (
 type Owner struct {
 	client *Manager
 	key    OwnerKey
-	turn   turn
-	users  int    // calls under way, and one for the lease; guarded by Manager.mu
-	lease  *Lease // until its last level is unlocked; guarded by turn
+	turn   chan struct{} // its mutex, see take
+	users  int           // calls under way, and one for the lease; guarded by Manager.mu
+	lease  *Lease        // until its last level is unlocked; guarded by turn
 
 	mu    sync.Mutex
 	waits map[*waitqueue.Call]struct{} // waiting calls of the owner
@@ -61,10 +61,10 @@ func (o *Owner) wakeOthers(own *waitqueue.Call) {
 // first. Try returns neither a hold nor an error if the owner has no lease and
 // first is nil.
 func (o *Owner) Try(ctx context.Context, w *waitqueue.Call, first func(context.Context) (*Hold, error)) (*Hold, error) {
-	if !o.turn.takeUntil(ctx) {
+	if !o.takeUntil(ctx) {
 		return nil, driver.ErrAbandoned
 	}
-	defer o.turn.give()
+	defer o.give()
 	switch {
 	case o.lease != nil:
 		return o.lease.reenter(ctx, w)
@@ -77,10 +77,10 @@ func (o *Owner) Try(ctx context.Context, w *waitqueue.Call, first func(context.C
 // First makes one attempt for the first level of the owner, with the owner
 // mutex held.
 func (o *Owner) First(ctx context.Context, attempt func() (*Hold, error)) (*Hold, error) {
-	if !o.turn.takeUntil(ctx) {
+	if !o.takeUntil(ctx) {
 		return nil, driver.ErrAbandoned
 	}
-	defer o.turn.give()
+	defer o.give()
 	switch {
 	case o.lease == nil:
 		return attempt()
@@ -98,7 +98,7 @@ func (o *Owner) Grant(w *waitqueue.Call, g *Grant) (*Hold, error) {
 // begin makes a lease the owner's, for the call w. Other waiting calls of the
 // owner are notified, and add a level instead.
 func (o *Owner) begin(w *waitqueue.Call, l *Lease, sent time.Time) (*Hold, error) {
-	l.owner, l.turn = o, o.turn
+	l.owner = o
 	h, err := l.begin(w.Caller, sent, w.Settings)
 	if err == nil {
 		o.lease = l
@@ -114,13 +114,6 @@ type OwnerKey struct {
 	Family   lockspec.Family
 }
 
-func (l *Lease) family() lockspec.Family {
-	if l.owner == nil {
-		return lockspec.PlainFamily
-	}
-	return l.owner.key.Family
-}
-
 // Enter returns the owner with this key, and creates it if there is none. Each
 // Enter needs one Exit.
 func (m *Manager) Enter(key OwnerKey) *Owner {
@@ -128,7 +121,7 @@ func (m *Manager) Enter(key OwnerKey) *Owner {
 	defer m.mu.Unlock()
 	o := m.owners[key]
 	if o == nil {
-		o = &Owner{client: m, key: key, turn: newTurn()}
+		o = &Owner{client: m, key: key, turn: make(chan struct{}, 1)}
 		m.owners[key] = o
 	}
 	o.users++
@@ -155,16 +148,16 @@ func (m *Manager) exitLocked(o *Owner) {
 func (m *Manager) UnlockNewest(key OwnerKey, writes bool) error {
 	o := m.Enter(key)
 	defer m.Exit(o)
-	o.turn.take()
-	defer o.turn.give()
+	o.take()
+	defer o.give()
 	if o.lease == nil {
 		return errs.ErrNotHeld
 	}
-	h := o.lease.newest(writes)
+	h := o.lease.newest(func(h *Hold) bool { return h.settings.Kind.Writes == writes })
 	if h == nil {
 		return errs.ErrNotHeld
 	}
-	return h.unlockInTurn()
+	return o.lease.unlockInTurn(h)
 }
 
 // Depth returns how many levels the owner has. It waits for the owner mutex,
@@ -172,10 +165,10 @@ func (m *Manager) UnlockNewest(key OwnerKey, writes bool) error {
 func (m *Manager) Depth(ctx context.Context, key OwnerKey) int {
 	o := m.Enter(key)
 	defer m.Exit(o)
-	if !o.turn.takeUntil(ctx) {
+	if !o.takeUntil(ctx) {
 		return 0
 	}
-	defer o.turn.give()
+	defer o.give()
 	if o.lease == nil || o.lease.check() != nil {
 		return 0
 	}
@@ -192,8 +185,7 @@ func (m *Manager) Held(ctx context.Context, key string, of lockspec.Family) *Hol
 		if !ok {
 			continue // of another backend
 		}
-		l := h.lease
-		if l.client == m && l.covers(key) && l.family() == of && !h.IsUnlocked() {
+		if h.grant.valid().client == m && h.Covers(key) && h.Family() == of && !h.IsUnlocked() {
 			return h
 		}
 	}

@@ -6,9 +6,6 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// granted returns when Redis granted the lease.
-func (l *Lease) granted() time.Time { return l.client.at(l.since) }
-
 // pass gives the lock to the next local waiter without a request to Redis. The
 // lease goes on with another hold; mu must be held.
 //
@@ -18,7 +15,7 @@ func (l *Lease) granted() time.Time { return l.client.at(l.since) }
 // than the next holder requests.
 func (l *Lease) pass(from *Hold, now time.Time) (left *waitqueue.Entry, ok bool) {
 	s := from.settings
-	if l.claiming() != nil || !s.Kind.Passes || !s.Watched || s.MinHold > 0 || s.Fair || l.length > s.Lease || l.indeterminate.Exists() || l.validUntil.Sub(now) <= s.Lease/2 {
+	if l.claim != nil || !s.Kind.Passes || !s.Watched || s.MinHold > 0 || s.Fair || l.length > s.Lease || l.indeterminate.Exists() || l.validUntil.Sub(now) <= s.Lease/2 {
 		return nil, false
 	}
 	if l.suspect || l.tokens.Spent() {
@@ -39,25 +36,4 @@ func (l *Lease) handTo(next *waitqueue.Waiter, now time.Time) *Hold {
 	h := l.add(next.Call.Caller, now, now, next.Call.Settings)
 	next.Pass(h)
 	return h
-}
-
-// takeRetained returns the retained queue entry of a lock that ends. The
-// release of the lock removes the entry from the queue.
-func (l *Lease) takeRetained() *waitqueue.Entry {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.passes == 0 {
-		return nil
-	}
-	place := l.client.Queue.TakeRetained(l.client.RedisKey(l.key))
-	if place == nil {
-		return nil
-	}
-	var end ending
-	if l.ending != nil {
-		end = *l.ending
-	}
-	end.retained = place.Name
-	l.ending = &end
-	return place
 }

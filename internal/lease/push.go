@@ -2,10 +2,8 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
@@ -25,7 +23,7 @@ func (l *Lease) pushAt(ctx context.Context, sent, now time.Time, s *lockspec.Spe
 		return nil, l.over
 	}
 	h := l.add(ctx, sent, now, s)
-	claiming := l.claiming() != nil
+	claiming := l.claim != nil
 	l.mu.Unlock()
 	switch {
 	case claiming:
@@ -34,27 +32,20 @@ func (l *Lease) pushAt(ctx context.Context, sent, now time.Time, s *lockspec.Spe
 		l.renewer().Add(&l.job, l.renewAt(sent))
 	}
 	l.recheckNow() // after Add, which may have made it due later
-	return h.given(sent, now)
+	return l.give(h, sent, now)
 }
 
-// given returns h to the caller unless it has already ended. Only a hold that a
+// give returns h to the caller unless it has already ended. Only a hold that a
 // caller gets is kept for its minimum hold.
-func (h *Hold) given(sent, now time.Time) (*Hold, error) {
+func (l *Lease) give(h *Hold, sent, now time.Time) (*Hold, error) {
 	h.tick(now)
-	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h.ends.Err() != nil {
+	if err := h.refusal(); err != nil {
 		if len(l.levels.All) > 1 {
 			l.drop(h)
 		}
-		if errors.Is(h.ends.Err(), errs.ErrMaxHold) {
-			return nil, ErrLate
-		}
-		return nil, h.ends.Err()
-	}
-	if l.group != nil {
-		l.group.returned.Store(true)
+		return nil, err
 	}
 	if h.settings.MinHold > 0 {
 		l.keep = max(l.keep, sent.Add(h.settings.MinHold).Sub(l.client.expiry.start))
@@ -67,35 +58,24 @@ func (h *Hold) given(sent, now time.Time) (*Hold, error) {
 func (l *Lease) unused() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.levels.Live > 1 {
-		return
-	}
-	l.keep = 0
-	if l.group != nil {
-		l.group.returned.Store(false)
+	if l.levels.Live <= 1 {
+		l.keep = 0
 	}
 }
 
 // add is push with mu held. It does not schedule the renewal.
 func (l *Lease) add(ctx context.Context, sent, granted time.Time, s *lockspec.Spec) *Hold {
 	h := &l.first
-	if h.lease != nil { // it was granted before
+	if h.grant != nil { // it was granted before
 		h = &Hold{}
 	}
-	*h = Hold{
-		lease: l, values: ctx, settings: s, watched: s.Watched, fence: l.tokens.Fence,
-		report: l.client.Hooks.report(ctx, l.key, s.KindName(), granted),
-	}
+	h.begin(ctx, l, sent, granted, s, l.tokens.Fence)
 	l.levels.Push(h)
 	if s.Kind.Writes {
 		l.writes++
 	}
 	if h.watched {
 		l.watch(h.settings.Lease)
-	}
-	if s.MaxHold > 0 {
-		end := sent.Add(s.MaxHold)
-		h.maxHold = &maxHold{time.AfterFunc(time.Until(end), h.expire), end}
 	}
 	return h
 }

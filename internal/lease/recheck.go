@@ -18,13 +18,13 @@ import (
 // allow.
 const checkLength = 10 * time.Millisecond
 
-// recheckAll makes all leases ask. A grant that was requested before, and comes
-// into the books later, asks as well, see begin.
+// recheckAll makes all grants ask. One that was requested before, and comes
+// into the books later, asks as well, see start.
 func (m *Manager) recheckAll() {
 	m.switched.Store(int64(time.Since(m.expiry.start)))
-	for _, l := range m.allLeases() {
-		l.recheck.Store(true)
-		l.recheckNow()
+	for _, r := range m.all() {
+		r.recheck.Store(true)
+		r.recheckNow()
 	}
 }
 
@@ -33,25 +33,11 @@ func (m *Manager) isBeforeSwitch(sent time.Time) bool {
 	return sent.Sub(m.expiry.start) < time.Duration(m.switched.Load())
 }
 
-// recheckNow makes the next renewal due if the lease has to ask.
-func (l *Lease) recheckNow() {
-	if l.recheck.Load() {
-		l.renewer().AddEarlier(&l.job, time.Now())
+// recheckNow makes the next renewal due if the grant has to ask.
+func (r *Renewal) recheckNow() {
+	if r.recheck.Load() {
+		r.renewer().AddEarlier(&r.job, time.Now())
 	}
-}
-
-// toRenew returns the renewal for the longest lease that a watched level wants.
-// Without such a level it is a check, if the lease has to ask.
-func (r *renewal) toRenew() (s script.Call, ok bool) {
-	l := r.lease
-	r.asked, r.rechecks = l.watchedLease(), l.recheck.Swap(false)
-	switch {
-	case r.asked > 0:
-		return l.protocol.Renew(r.asked), true
-	case r.rechecks:
-		return l.protocol.Renew(checkLength), true
-	}
-	return script.Call{}, false
 }
 
 // isThere reports whether a check has found the hold. Too few replicas are no
@@ -61,9 +47,9 @@ func isThere(o driver.Result) bool {
 }
 
 // checked returns when to renew after a check was answered.
-func (l *Lease) checked(sent time.Time) (time.Time, bool) {
-	if l.watchedLease() == 0 {
+func (r *Renewal) checked(sent time.Time) (time.Time, bool) {
+	if r.watchedLease() == 0 {
 		return time.Time{}, false
 	}
-	return l.renewAt(sent), true
+	return r.renewAt(sent), true
 }

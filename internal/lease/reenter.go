@@ -65,16 +65,12 @@ func (l *Lease) allows(s *lockspec.Spec) error {
 	if err := l.check(); err != nil {
 		return errs.OfLevel(err)
 	}
-	had := 0
-	if l.confirm != nil {
-		had = l.confirm.Replicas
-	}
-	switch {
-	case s.Fair != l.fair:
+	switch had := l.settings.Replicas; {
+	case s.Fair != l.settings.Fair:
 		return errs.ErrKeyConflict
 	case s.Fencing && l.tokens.Fence == 0:
 		return fmt.Errorf("%w: WithFencing: held without a token, requested with one", errs.ErrInvalid)
-	case int(s.Replicas) > had:
+	case s.Replicas > had:
 		return fmt.Errorf("%w: WithReplicas: held with %d, requested with %d", errs.ErrInvalid, had, s.Replicas)
 	}
 	return nil

@@ -70,7 +70,7 @@ func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
 		return false, nil
 	}
 	c, s := l.client, t.Waiter.Call.Settings
-	half := min(c.CommandTimeout, l.lease/3) / 2
+	half := min(c.CommandTimeout, l.settings.Lease/3) / 2
 	o, d := c.Eval(context.Background(), driver.Limits{Connect: half, Answer: half, End: start.Add(half)},
 		l.protocol.(transferrer).Transfer(t, s.Lease, c.Identity.Info(s.Label)))
 	answered := o.Answered && o.Err == nil
@@ -126,11 +126,11 @@ func (t *Transfer) lease() *Lease {
 // an error if the owner already has a lease.
 func (o *Owner) Accept(ctx context.Context, t *Transfer) (*Hold, error) {
 	l := t.lease()
-	if !o.turn.takeUntil(ctx) {
+	if !o.takeUntil(ctx) {
 		l.giveUp(t)
 		return nil, driver.ErrAbandoned
 	}
-	defer o.turn.give()
+	defer o.give()
 	if o.lease != nil {
 		l.giveUp(t)
 		return nil, nil
@@ -155,7 +155,7 @@ func (t *Transfer) Reason() error { return t.Waiter.Line.Reason() }
 // background.
 func (l *Lease) giveUp(t *Transfer) {
 	l.mu.Lock()
-	l.end(errs.ErrNotHeld)
+	l.over = errs.ErrNotHeld
 	l.mu.Unlock()
 	l.takeRetained().LeaveWith(errs.ErrNotHeld)
 	l.client.Retrier.Retry(l.cleanup(l.indeterminate))

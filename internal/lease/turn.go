@@ -4,33 +4,29 @@ import (
 	"context"
 )
 
-// turn is the owner mutex: it serialises the changes of one owner's levels. It
-// is held while a request is under way, but never while a waiter sleeps.
-type turn chan struct{}
-
-func newTurn() turn { return make(turn, 1) }
-
-// take locks the mutex. Its holder unlocks it when the server has answered, or
-// after the command timeout.
-func (t turn) take() {
-	if t != nil {
-		t <- struct{}{}
+// take locks the mutex of the owner, which serialises the changes of its
+// levels. It is held while a request is under way, but never while a waiter
+// sleeps. Its holder unlocks it when the server has answered, or after the
+// command timeout. A lock without an owner, nil, needs none.
+func (o *Owner) take() {
+	if o != nil {
+		o.turn <- struct{}{}
 	}
 }
 
 // takeUntil locks the mutex unless ctx is cancelled first. It reports whether
 // it did.
-func (t turn) takeUntil(ctx context.Context) bool {
+func (o *Owner) takeUntil(ctx context.Context) bool {
 	select {
-	case t <- struct{}{}:
+	case o.turn <- struct{}{}:
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-func (t turn) give() {
-	if t != nil {
-		<-t
+func (o *Owner) give() {
+	if o != nil {
+		<-o.turn
 	}
 }

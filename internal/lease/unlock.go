@@ -1,78 +1,78 @@
 package lease
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // Unlock ends the hold in this process first. Then it hands the lock off to the
 // next local waiter, or releases it at the server.
-func (h *Hold) Unlock() error {
-	h.lease.turn.take()
-	defer h.lease.turn.give()
-	return h.unlockInTurn()
+func (h *Hold) Unlock() error { return h.grant.unlock(h) }
+
+func (l *Lease) unlock(h *Hold) error {
+	l.owner.take()
+	defer l.owner.give()
+	return l.unlockInTurn(h)
 }
 
-// unlockInTurn is Unlock with the owner mutex held. It takes no longer than one
+// unlockInTurn is unlock with the owner mutex held. It takes no longer than one
 // command may.
-func (h *Hold) unlockInTurn() (err error) {
-	l, start := h.lease, time.Now()
-	now := start
-	c := l.unsettled()
-	if c != nil {
-		l.await(context.Background(), c, min(l.client.CommandTimeout, l.lease/3)/2)
-		now = time.Now()
-	}
+func (l *Lease) unlockInTurn(h *Hold) (err error) {
+	start := time.Now()
+	claimed, now := l.awaitClaim(start)
 	_ = h.errAt(now) // the clock decides, not whether a timer has fired
 	l.mu.Lock()
 	if h.unlocked {
 		l.mu.Unlock()
 		return errs.ErrNotHeld
 	}
-	h.unlocked = true
 	defer func() { h.report.Done("unlock", err) }()
 	l.drop(h)
-	if over := h.ends.Err(); over != nil {
+	if h.ends.Err() != nil {
 		defer l.mu.Unlock()
-		h.noteLoss(errs.Gone(over))
-		return errs.Gone(over)
+		return h.unlockLost()
 	}
+	h.unlocked = true
 	h.end(start, errs.ErrNotHeld)
 	l.levels.Live--
-	rest := l.levels.Live
-	var next *Transfer
-	var left *waitqueue.Entry // a queue entry that belongs to nobody now
-	passed := false
-	if rest == 0 {
-		if left, passed = l.pass(h, now); !passed {
-			next, left = l.choose(h, now)
-			l.end(errs.ErrNotHeld)
-		}
+	if rest := l.levels.Live; rest > 0 {
+		l.mu.Unlock()
+		err = l.unlockInner(rest, start)
+	} else {
+		next := l.chooseNext(h, now)
+		l.mu.Unlock()
+		err = l.handOff(next, start)
+		claimed.forget() // not before: the release must find the reservation
 	}
-	l.mu.Unlock()
-	left.Leave()
-	if passed {
-		return nil
+	if err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		h.noteLoss(err)
 	}
-	if rest == 0 {
-		l.leave()
-	}
-	err = l.handOff(rest, next, start)
-	if rest == 0 {
-		c.forget() // not before: the release must find the reservation
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	h.noteLoss(err)
 	return err
 }
 
-// noteLoss keeps the error of Unlock for Do if it reports a loss; mu must be
+// unlockInner sends the number of remaining levels. The server does not count
+// those of a plain lock.
+func (l *Lease) unlockInner(rest int, start time.Time) error {
+	if l.owner == nil {
+		return nil
+	}
+	return l.sendLevels(rest, start)
+}
+
+// unlockLost ends a hold that was lost; the mutex is held.
+func (h *Hold) unlockLost() error {
+	lost := errs.Gone(h.ends.Err())
+	h.unlocked = true
+	h.noteLoss(lost)
+	return lost
+}
+
+// noteLoss keeps the error of Unlock for Do if it reports a loss; the mutex is
 // held.
 func (h *Hold) noteLoss(err error) {
 	if errs.IsLoss(err) {
@@ -80,43 +80,24 @@ func (h *Hold) noteLoss(err error) {
 	}
 }
 
-// handOff transfers the lock to the local waiter of next. If there is none, or
-// the transfer fails, it sends the number of remaining levels instead. The
-// server does not count those of a plain lock.
-func (l *Lease) handOff(levels int, next *Transfer, start time.Time) error {
-	if levels > 0 && l.owner == nil {
-		return nil
-	}
-	if done, err := l.transfer(next, start); done {
-		return err
-	}
-	var retained *waitqueue.Entry
-	if levels == 0 {
-		retained = l.takeRetained()
-	}
-	err := l.sendLevels(levels, start)
-	retained.LeaveWith(err)
-	return err
-}
-
 // FoundLost returns the error of the Unlock that found the hold lost or the
 // client closed, or nil.
 func (h *Hold) FoundLost() error {
-	h.lease.mu.Lock()
-	defer h.lease.mu.Unlock()
+	h.mu().Lock()
+	defer h.mu().Unlock()
 	return h.lost
 }
 
 // WarnUnconfirmed logs an unconfirmed release, for a caller that returns
 // something else.
 func (h *Hold) WarnUnconfirmed(why error) {
-	h.lease.client.Logger.Warn("relock: release not confirmed", h.lease.about("reason", why.Error())...)
+	h.grant.valid().client.Logger.Warn("relock: release not confirmed", h.grant.about("reason", why.Error())...)
 }
 
 // IsUnlocked reports whether Unlock was called.
 func (h *Hold) IsUnlocked() bool {
-	h.lease.mu.Lock()
-	defer h.lease.mu.Unlock()
+	h.mu().Lock()
+	defer h.mu().Unlock()
 	return h.unlocked
 }
 
@@ -129,13 +110,12 @@ func (l *Lease) drop(h *Hold) {
 	}
 }
 
-// newest returns the newest level that writes, or the newest level that does
-// not. It returns nil if there is none.
-func (l *Lease) newest(writes bool) *Hold {
+// newest returns the newest level for which ok reports true, or nil.
+func (l *Lease) newest(ok func(*Hold) bool) *Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range slices.Backward(l.levels.All) {
-		if h.settings.Kind.Writes == writes {
+		if ok(h) {
 			return h
 		}
 	}

@@ -16,7 +16,7 @@ type Attempt interface {
 	CancelWith(cancel context.CancelCauseFunc)
 	StopRenewing()
 	Err() error
-	Unlock() error // ends it, after the delivery has chosen what becomes of the task
+	Settle() error // ends it, after the delivery has chosen what becomes of the task
 }
 
 // Settings are the options of a queue that a double follows.

@@ -1,0 +1,83 @@
+package lease
+
+import (
+	"slices"
+	"time"
+
+	"github.com/relock-go/relock/internal/errs"
+)
+
+// What the hold of a group does otherwise than that of a lease.
+
+// IsQuorum reports whether the hold is that of a RedLock.
+func (h *Hold) IsQuorum() bool {
+	g, ok := h.grant.(*Group)
+	return ok && g.keys == nil
+}
+
+// unlock ends the hold here first. Then it releases all members.
+func (g *Group) unlock(h *Hold) (err error) {
+	start := time.Now()
+	_ = h.errAt(start) // the clock decides, not whether a timer has fired
+	g.mu.Lock()
+	if h.unlocked {
+		g.mu.Unlock()
+		return errs.ErrNotHeld
+	}
+	defer func() { h.report.Done("unlock", err) }()
+	if h.ends.Err() != nil {
+		defer g.mu.Unlock()
+		return h.unlockLost()
+	}
+	h.unlocked = true
+	h.end(start, errs.ErrNotHeld)
+	g.over = errs.ErrNotHeld
+	g.mu.Unlock()
+	err = g.release()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h.noteLoss(err)
+	return err
+}
+
+// covers reports whether key is one of the keys.
+func (g *Group) covers(key string) bool {
+	return g.key == key && g.keys == nil || slices.Contains(g.keys, key)
+}
+
+// isOf reports whether the client has the lease of a member.
+func (g *Group) isOf(m *Manager) bool {
+	return slices.ContainsFunc(g.joined(), func(one member) bool { return one.lease.client == m })
+}
+
+// checkSuspended checks for a suspend on behalf of the clients of all members.
+// Each ends its own.
+func (g *Group) checkSuspended(now time.Time) {
+	g.client.monitor.check(now)
+	if g.keys != nil {
+		return // which are of one client
+	}
+	for _, one := range g.joined() {
+		one.lease.client.monitor.check(now)
+	}
+}
+
+// unused notes that the caller had no use for the hold.
+func (g *Group) unused() { g.returned.Store(false) }
+
+// unlimited returns the hold if it is live and has no maximum, or nil.
+func (g *Group) unlimited() *Hold {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if h := &g.hold; h.grant != nil && h.isUnlimited() {
+		return h
+	}
+	return nil
+}
+
+func (g *Group) single() *Lease { return nil }
+
+func (g *Group) levelEnded(*Hold) {}
+
+// levelExpired ends the group, which has no other level; mu must be held.
+func (g *Group) levelExpired(_ *Hold, why error) (follow func()) { return g.loseLocked(why) }

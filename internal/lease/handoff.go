@@ -1,0 +1,64 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/waitqueue"
+)
+
+// handOff is where a lock goes whose last level was unlocked. The zero value is
+// a release at the server.
+type handOff struct {
+	passed   bool             // the lease goes on with another hold, see pass
+	transfer *Transfer        // a request that gives the lock to a local waiter; nil if there is none
+	left     *waitqueue.Entry // a queue entry that belongs to nobody now; nil if there is none
+}
+
+// chooseNext chooses where the lock goes that from held; mu must be held. The
+// lease ends here unless it is passed on.
+func (l *Lease) chooseNext(from *Hold, now time.Time) (next handOff) {
+	if next.left, next.passed = l.pass(from, now); !next.passed {
+		next.transfer, next.left = l.choose(from, now)
+		l.over = errs.ErrNotHeld
+	}
+	return next
+}
+
+// handOff completes what chooseNext has chosen. If a transfer fails, the lock
+// is released.
+func (l *Lease) handOff(next handOff, start time.Time) error {
+	next.left.Leave()
+	if next.passed {
+		return nil
+	}
+	l.leave()
+	if done, err := l.transfer(next.transfer, start); done {
+		return err
+	}
+	retained := l.takeRetained()
+	err := l.sendLevels(0, start)
+	retained.LeaveWith(err)
+	return err
+}
+
+// takeRetained returns the retained queue entry of a lock that ends. The
+// release of the lock removes the entry from the queue.
+func (l *Lease) takeRetained() *waitqueue.Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.passes == 0 {
+		return nil
+	}
+	place := l.client.Queue.TakeRetained(l.client.RedisKey(l.key))
+	if place == nil {
+		return nil
+	}
+	var end ending
+	if l.ending != nil {
+		end = *l.ending
+	}
+	end.retained = place.Name
+	l.ending = &end
+	return place
+}
