@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/test/snippets"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // usedInDocs are the packages and variables of code in Markdown files.
@@ -36,7 +36,7 @@ var (
 // and is checked there.
 func TestDocumentedCode(t *testing.T) {
 	t.Parallel()
-	check := snippets.NewChecker(t, usedInDocs, declaredInDocs)
+	check := testkit.NewCodeChecker(t, usedInDocs, declaredInDocs)
 	require.ErrorContains(t, check.Check("client.Lock(ctx)"), "client.Lock undefined")
 	examples := executed(t)
 	parts := 0
@@ -44,7 +44,7 @@ func TestDocumentedCode(t *testing.T) {
 		if file == filepath.Join("docs", "migration.md") {
 			continue
 		}
-		for _, block := range snippets.Blocks(t, file) {
+		for _, block := range testkit.CodeBlocks(t, file) {
 			switch {
 			case partsOf(examples, block):
 				parts++
@@ -60,7 +60,7 @@ func TestDocumentedCode(t *testing.T) {
 // The languages of code in documents are those that a test runs or compiles. Of
 // commands, each target, module, folder and file is there. Tests run the lines
 // with ACL in the files named here. The SQL of docs/fencing.md runs in
-// examples/fencing. README runs from an empty folder in internal/test/snippets.
+// examples/fencing. README runs from an empty folder in internal/test/testkit.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	opened := regexp.MustCompile("(?m)^ *```(.*)\n(?s:.*?)^ *```$")
@@ -68,13 +68,13 @@ func TestDocumentedCommands(t *testing.T) {
 		for _, found := range opened.FindAllStringSubmatch(readFile(t, file), -1) {
 			require.True(t, found[1] == "" || found[1] == "go" || filepath.Base(file) == "fencing.md", "%s has code in %q, which no test runs", file, found[1])
 		}
-		for _, block := range snippets.BlocksIn(t, file, "") {
+		for _, block := range testkit.CodeBlocksIn(t, file, "") {
 			for line := range strings.Lines(block) {
 				requireCommand(t, file, strings.TrimSpace(line))
 			}
 		}
 	}
-	for _, block := range snippets.BlocksIn(t, filepath.Join("docs", "fencing.md"), "http") {
+	for _, block := range testkit.CodeBlocksIn(t, filepath.Join("docs", "fencing.md"), "http") {
 		request, err := http.ReadRequest(bufio.NewReader(strings.NewReader(block + "\n")))
 		require.NoError(t, err)
 		_, err = strconv.ParseInt(request.Header.Get("Fencing-Token"), 10, 64)
@@ -165,7 +165,7 @@ func TestReadmes(t *testing.T) {
 		text := readFile(t, file)
 		require.LessOrEqual(t, strings.Count(text, "\n"), 150, file)
 		require.LessOrEqual(t, len(text), 9000, file)
-		for _, block := range snippets.Blocks(t, file) {
+		for _, block := range testkit.CodeBlocks(t, file) {
 			code[i] = append(code[i], bare(block))
 		}
 	}

@@ -38,7 +38,7 @@ func TestWaitForTheServerOfAProxy(t *testing.T) {
 // it may be a mistake in the set-up.
 func TestErrorLineThatRepeats(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		c, err := relock.NewClient("tcp", "proxy:6379", "", relock.WithDialer(testkit.DialProxy("upstream failure")))
+		c, err := relock.NewClient("tcp", "proxy:6379", "", relock.WithDialer(redistest.DialProxy("upstream failure")))
 		require.NoError(t, err)
 		start := time.Now()
 		err = relock.NewRedisLock("k", c, relock.WithBlock()).Lock(t.Context())

@@ -16,13 +16,12 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/snippets"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // The code of docs/migration.md compiles.
 func TestMigrationCode(t *testing.T) {
-	check := snippets.NewChecker(t, []string{
+	check := testkit.NewCodeChecker(t, []string{
 		"context", "errors", "time", "github.com/bsm/redislock", "github.com/go-redsync/redsync/v4",
 		"github.com/redis/rueidis/rueidislock", "github.com/relock-go/relock",
 	}, `
@@ -32,7 +31,7 @@ func TestMigrationCode(t *testing.T) {
 		rs     *redsync.Redsync
 		report func(context.Context) error
 	)`)
-	blocks := snippets.Blocks(t, "../docs/migration.md")
+	blocks := testkit.CodeBlocks(t, "../docs/migration.md")
 	require.Len(t, blocks, 8)
 	for i, block := range blocks {
 		declare := ""

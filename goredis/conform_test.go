@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/test/conformtest"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 )
@@ -25,7 +24,7 @@ type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
-	conformAll(t, true, over(conformtest.Servers{}.At(s), func(t testing.TB, dial dialer, opts ...relock.ClientOption) *relock.Client {
+	conformAll(t, true, over(locktest.ConformServers{}.At(s), func(t testing.TB, dial dialer, opts ...relock.ClientOption) *relock.Client {
 		rdb := redis.NewClient(&redis.Options{Addr: s.Address, Dialer: dial})
 		t.Cleanup(func() { require.NoError(t, rdb.Close()) })
 		return newClientOnly(t, rdb, opts...)
@@ -37,7 +36,7 @@ func TestConformance(t *testing.T) {
 func TestConformanceOverSentinels(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinels(t, 20*time.Second) // a machine that stalls is no failover
-	conformAll(t, locktest.FullLength(), over(conformtest.Servers{}.At(s.Servers[0]), func(t testing.TB, dial dialer, opts ...relock.ClientOption) *relock.Client {
+	conformAll(t, locktest.FullLength(), over(locktest.ConformServers{}.At(s.Servers[0]), func(t testing.TB, dial dialer, opts ...relock.ClientOption) *relock.Client {
 		return newClientOfSentinels(t, failoverOptions(s, func(o *redis.FailoverOptions) { o.Dialer = dial }), opts...)
 	}))
 }
@@ -46,8 +45,8 @@ func TestConformanceOverSentinels(t *testing.T) {
 func TestConformanceOverCluster(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 0)
-	conformAll(t, locktest.FullLength(), func() conformtest.Servers {
-		s := over(conformtest.Servers{All: c.Masters(t)}, func(t testing.TB, dial dialer, opts ...relock.ClientOption) *relock.Client {
+	conformAll(t, locktest.FullLength(), func() locktest.ConformServers {
+		s := over(locktest.ConformServers{All: c.Masters(t)}, func(t testing.TB, dial dialer, opts ...relock.ClientOption) *relock.Client {
 			rdb := clusterClient(t, c, func(o *redis.ClusterOptions) { o.Dialer, o.Protocol = dial, 2 }) // that proxies know
 			return newClientOnly(t, rdb, opts...)
 		})()
@@ -56,8 +55,8 @@ func TestConformanceOverCluster(t *testing.T) {
 	})
 }
 
-func conformAll(t *testing.T, whole bool, newServers func() conformtest.Servers) {
-	for name, k := range conformtest.Kinds() {
+func conformAll(t *testing.T, whole bool, newServers func() locktest.ConformServers) {
+	for name, k := range locktest.ConformKinds() {
 		modes := k.Few
 		if whole {
 			modes = []string{"unfair", "fair", "fenced"}
@@ -73,15 +72,15 @@ func conformAll(t *testing.T, whole bool, newServers func() conformtest.Servers)
 
 // over returns a function that returns the servers with a new prefix, and
 // clients of them over go-redis.
-func over(s conformtest.Servers, connect connector) func() conformtest.Servers {
-	return func() conformtest.Servers {
+func over(s locktest.ConformServers, connect connector) func() locktest.ConformServers {
+	return func() locktest.ConformServers {
 		s := s // the tests of all kinds run side by side
-		s.Prefix = conformtest.NewPrefix()
+		s.Prefix = locktest.NewConformPrefix()
 		prefix := relock.WithKeyPrefix(s.Prefix)
 		s.Client = func(t *testing.T, opts ...relock.ClientOption) *relock.Client {
 			return connect(t, nil, append(opts, prefix)...)
 		}
-		s.Behind = func(t *testing.T, p conformtest.Proxies, opts ...relock.ClientOption) *relock.Client {
+		s.Behind = func(t *testing.T, p locktest.ConformProxies, opts ...relock.ClientOption) *relock.Client {
 			return connect(t, through(p), append(opts, prefix)...)
 		}
 		return s
@@ -90,7 +89,7 @@ func over(s conformtest.Servers, connect connector) func() conformtest.Servers {
 
 // through returns a dialer that connects to a server through its proxy, and to
 // others directly.
-func through(p conformtest.Proxies) dialer {
+func through(p locktest.ConformProxies) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if proxy := p[address]; proxy != nil {
 			address = proxy.Address

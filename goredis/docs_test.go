@@ -5,17 +5,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/test/snippets"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // The code of docs/operations.md compiles.
 func TestDocumentedCode(t *testing.T) {
 	t.Parallel()
-	check := snippets.NewChecker(t, []string{
+	check := testkit.NewCodeChecker(t, []string{
 		"net/http", "github.com/redis/go-redis/v9", "github.com/relock-go/relock", "github.com/relock-go/relock/goredis",
 		"github.com/relock-go/relock/relockweb",
 	}, "var (\n\tsentinels []string\n\tclient *relock.Client\n)")
-	blocks := snippets.Blocks(t, "../docs/operations.md")
+	blocks := testkit.CodeBlocks(t, "../docs/operations.md")
 	require.NotEmpty(t, blocks)
 	for _, block := range blocks {
 		require.NoError(t, check.Check(block), block)

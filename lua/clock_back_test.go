@@ -15,7 +15,6 @@ import (
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // A clock that is set back while a script runs, at any of its readings, leaves
@@ -35,7 +34,7 @@ func TestClockIsSetBackWithinAScript(t *testing.T) {
 	for some := range slices.Chunk(names, len(names)/4+1) {
 		s, clock := redistest.StartWithClock(t)
 		cells = append(cells, locktest.Subtest{Name: "from " + some[0], Run: func(t testing.TB) {
-			b := scripttest.NewBench(t, s)
+			b := NewBench(t, s)
 			for _, name := range some {
 				jumps.Add(setBackWithin(b, clock, name, all[name]))
 			}
@@ -48,7 +47,7 @@ func TestClockIsSetBackWithinAScript(t *testing.T) {
 // setBackWithin runs the last of the scripts repeatedly. Each time it sets the
 // clock back one reading later within the script. After each run it checks that
 // every key expires. It returns how often the clock was set back.
-func setBackWithin(b *scripttest.Bench, clock *redistest.Clock, name string, scripts []script.Call) (jumps int64) {
+func setBackWithin(b *Bench, clock *redistest.Clock, name string, scripts []script.Call) (jumps int64) {
 	const jump = 10 * time.Minute
 	last := len(scripts) - 1
 	for reading, past := 1, 0; past < 3; reading++ { // outside the script the number of readings varies by a few
@@ -71,7 +70,7 @@ func setBackWithin(b *scripttest.Bench, clock *redistest.Clock, name string, scr
 	return jumps
 }
 
-func requireExpiries(b *scripttest.Bench, name string, reading int) {
+func requireExpiries(b *Bench, name string, reading int) {
 	b.Helper()
 	keys, err := redis.Strings(b.Do("KEYS", "*"), nil)
 	require.NoError(b, err)
@@ -85,15 +84,15 @@ func requireExpiries(b *scripttest.Bench, name string, reading int) {
 func scriptsWithExpiry() map[string][]script.Call {
 	taken := script.Call{Script: script.ReentrantAcquire, Args: []any{"o", "h", 60_000, "info"}}
 	all := map[string][]script.Call{
-		"acquire":           {{Script: script.Acquire.Fenced, Args: []any{scripttest.Plain1, "", 60_000}}},
+		"acquire":           {{Script: script.Acquire.Fenced, Args: []any{Plain1, "", 60_000}}},
 		"reentrant acquire": {{Script: script.ReentrantAcquire.Fenced, Args: []any{"o", "h", 60_000, "info"}}},
 		"reentrant enter":   {taken, {Script: script.ReentrantEnter, Args: []any{"o", "h", 2, 2, 3_600_000}}},
 		"reentrant renew":   {taken, {Script: script.ReentrantRenew, Args: []any{"h", 3_600_000}}},
-		"redlock, taken":    {{Script: script.Acquire, Args: []any{scripttest.Plain2, "", 60_000}}, {Script: script.RedLockWait, Args: []any{scripttest.Plain1, 60_000, 0, "c1:1:q", 400}}},
+		"redlock, taken":    {{Script: script.Acquire, Args: []any{Plain2, "", 60_000}}, {Script: script.RedLockWait, Args: []any{Plain1, 60_000, 0, "c1:1:q", 400}}},
 	}
 	for _, letters := range []string{"pu", "pf", "ru", "rf", "su", "sf", "wu", "wf"} {
 		holds := strings.NewReplacer("s", "w").Replace(letters)
-		first, w, next := scripttest.WaitNamed("c9", 1, holds), scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c1", 2, letters)
+		first, w, next := WaitNamed("c9", 1, holds), WaitNamed("c1", 1, letters), WaitNamed("c1", 2, letters)
 		for name, calls := range map[string][]script.Call{
 			"try":             {first.Try()},
 			"enqueue":         {first.Try(), w.Enqueue()},

@@ -10,15 +10,15 @@ import (
 
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 var (
-	heldGiven   = scripttest.AndThen(scripttest.HeldOnce, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.Lease))
-	heldGiven2  = scripttest.AndThen(heldGiven, script.Call{Script: script.ReentrantEnter, Args: []any{scripttest.OwnerNext, scripttest.Hold2, 2, 2, scripttest.Lease.Milliseconds()}})
-	heldGivenOn = scripttest.AndThen(heldGiven, script.Call{
-		Script: script.ReentrantTransfer, Args: []any{scripttest.Hold2, scripttest.OwnerNext, scripttest.Hold3, scripttest.OwnerUs, scripttest.Lease.Milliseconds(), "info"},
+	heldGiven   = AndThen(HeldOnce, TransferOf(Hold1, Hold2, Lease))
+	heldGiven2  = AndThen(heldGiven, script.Call{Script: script.ReentrantEnter, Args: []any{OwnerNext, Hold2, 2, 2, Lease.Milliseconds()}})
+	heldGivenOn = AndThen(heldGiven, script.Call{
+		Script: script.ReentrantTransfer, Args: []any{Hold2, OwnerNext, Hold3, OwnerUs, Lease.Milliseconds(), "info"},
 	})
 )
 
@@ -32,45 +32,45 @@ func TestLateCopiesOfScripts(t *testing.T) {
 		call    script.Call
 		results string
 	}
-	inner, innerLater := scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, 3, 0), scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, 99, 0)
+	inner, innerLater := ReentrantReleaseOf(Hold1, 1, 3, 0), ReentrantReleaseOf(Hold1, 1, 99, 0)
 	for _, kind := range []struct {
 		states [][]script.Call
 		rows   []late
 	}{
-		{[][]script.Call{scripttest.PlainHeld, scripttest.PlainNext, scripttest.PlainTook, scripttest.PlainKept, scripttest.NoKey}, []late{
-			{"acquire", scripttest.AcquireOf(scripttest.Plain1, "", scripttest.LongLease), "+000."},
-			{"acquire, shorter", scripttest.AcquireOf(scripttest.Plain1, "", time.Second), "=000."},
-			{"acquire after an earlier value", scripttest.AcquireOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease), "+.00."},
-			{"acquire, its earlier value is over", scripttest.AcquireOf(scripttest.Plain2, scripttest.Plain1, scripttest.LongLease), ".+00."},
-			{"acquire by another call", scripttest.AcquireOf(scripttest.Plain3, scripttest.Plain1, scripttest.LongLease), ".0+0."},
-			{"renew", scripttest.RenewOf(scripttest.Plain1, scripttest.LongLease), "+0000"},
-			{"renew, shorter", scripttest.RenewOf(scripttest.Plain1, time.Second), "=0000"},
-			{"release", scripttest.ReleaseOf(scripttest.Plain1, 0), ".00.0"},
-			{"release and keep", scripttest.ReleaseOf(scripttest.Plain1, time.Second), ".00k0"},
-			{"release and keep longer", scripttest.ReleaseOf(scripttest.Plain1, scripttest.LongLease), ".00k0"},
+		{[][]script.Call{PlainHeld, PlainNext, PlainTook, PlainKept, NoKey}, []late{
+			{"acquire", AcquireOf(Plain1, "", LongLease), "+000."},
+			{"acquire, shorter", AcquireOf(Plain1, "", time.Second), "=000."},
+			{"acquire after an earlier value", AcquireOf(Plain1, Plain2, LongLease), "+.00."},
+			{"acquire, its earlier value is over", AcquireOf(Plain2, Plain1, LongLease), ".+00."},
+			{"acquire by another call", AcquireOf(Plain3, Plain1, LongLease), ".0+0."},
+			{"renew", RenewOf(Plain1, LongLease), "+0000"},
+			{"renew, shorter", RenewOf(Plain1, time.Second), "=0000"},
+			{"release", ReleaseOf(Plain1, 0), ".00.0"},
+			{"release and keep", ReleaseOf(Plain1, time.Second), ".00k0"},
+			{"release and keep longer", ReleaseOf(Plain1, LongLease), ".00k0"},
 		}},
 		{[][]script.Call{
-			scripttest.HeldOnce, scripttest.HeldTwice, scripttest.HeldThree, scripttest.HeldBack, scripttest.HeldAgain, // our hold
-			scripttest.HeldNext, scripttest.HeldNext2, scripttest.HeldOther, scripttest.HeldKept, scripttest.NoKey, // it is over
+			HeldOnce, HeldTwice, HeldThree, HeldBack, HeldAgain, // our hold
+			HeldNext, HeldNext2, HeldOther, HeldKept, NoKey, // it is over
 			heldGiven, heldGiven2, heldGivenOn, // transferred
 		}, []late{
-			{"acquire", scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease), "+++++" + "0000." + "000"},
-			{"acquire, shorter", scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, time.Second), "=====" + "0000." + "000"},
-			{"enter", scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.LongLease), ".+===" + "00000" + "000"},
-			{"enter, shorter", scripttest.EnterOf(scripttest.Hold1, 2, 2, time.Second), ".====" + "00000" + "000"},
-			{"enter with a high number", scripttest.EnterOf(scripttest.Hold1, 2, 99, scripttest.LongLease), "....." + "00000" + "000"},
-			{"renew", scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.LongLease), "+++++" + "00000" + "000"},
-			{"renew, shorter", scripttest.ReentrantRenewOf(scripttest.Hold1, time.Second), "=====" + "00000" + "000"},
+			{"acquire", ReentrantAcquireOf(OwnerUs, Hold1, LongLease), "+++++" + "0000." + "000"},
+			{"acquire, shorter", ReentrantAcquireOf(OwnerUs, Hold1, time.Second), "=====" + "0000." + "000"},
+			{"enter", EnterOf(Hold1, 2, 2, LongLease), ".+===" + "00000" + "000"},
+			{"enter, shorter", EnterOf(Hold1, 2, 2, time.Second), ".====" + "00000" + "000"},
+			{"enter with a high number", EnterOf(Hold1, 2, 99, LongLease), "....." + "00000" + "000"},
+			{"renew", ReentrantRenewOf(Hold1, LongLease), "+++++" + "00000" + "000"},
+			{"renew, shorter", ReentrantRenewOf(Hold1, time.Second), "=====" + "00000" + "000"},
 			{"inner release", inner, "..===" + "000k0" + "000"},
 			{"inner release with a high number", innerLater, "....." + "000k0" + "000"},
-			{"last release", scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), "....." + "000.0" + "000"},
-			{"last release with a high number", scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 99, 0), "....." + "000.0" + "000"},
-			{"last release and keep", scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, time.Second), "....." + "000k0" + "000"},
-			{"last release and keep longer", scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, scripttest.LongLease), "....." + "000k0" + "000"},
-			{"transfer", scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), "....." + "..000" + "++0"},
-			{"transfer, shorter", scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, time.Second), "....." + "..000" + "==0"},
-			{"transfer to another hold", scripttest.TransferOf(scripttest.Hold1, "h9", scripttest.LongLease), "....." + "00000" + "000"},
-			{"release of either", scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2), "....." + "..0.0" + "..0"},
+			{"last release", ReentrantReleaseOf(Hold1, 0, 2, 0), "....." + "000.0" + "000"},
+			{"last release with a high number", ReentrantReleaseOf(Hold1, 0, 99, 0), "....." + "000.0" + "000"},
+			{"last release and keep", ReentrantReleaseOf(Hold1, 0, 2, time.Second), "....." + "000k0" + "000"},
+			{"last release and keep longer", ReentrantReleaseOf(Hold1, 0, 2, LongLease), "....." + "000k0" + "000"},
+			{"transfer", TransferOf(Hold1, Hold2, LongLease), "....." + "..000" + "++0"},
+			{"transfer, shorter", TransferOf(Hold1, Hold2, time.Second), "....." + "..000" + "==0"},
+			{"transfer to another hold", TransferOf(Hold1, "h9", LongLease), "....." + "00000" + "000"},
+			{"release of either", ReleaseOfEither(Hold1, Hold2), "....." + "..0.0" + "..0"},
 		}},
 	} {
 		for _, row := range kind.rows {
@@ -80,15 +80,15 @@ func TestLateCopiesOfScripts(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprint(row.name, " ", i), func(t *testing.T) {
-					b := scripttest.NewBench(t, server)
+					b := NewBench(t, server)
 					b.SetUp(state)
 					want := b.State()
 					if result == '+' {
-						want.TTL = scripttest.LongLease
+						want.TTL = LongLease
 					}
 					for range 2 {
 						require.Equal(t, map[byte]int64{'+': script.Ours, '=': script.Ours, '0': script.Other, 'k': script.Kept}[result], b.Run(row.call))
-						scripttest.RequireSame(t, want, b.State())
+						RequireSame(t, want, b.State())
 					}
 				})
 			}
@@ -102,23 +102,23 @@ func TestLateCopiesOfScripts(t *testing.T) {
 func TestLateCopiesWrite(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	reads, permit := scripttest.WaitNamed("c1", 1, "sf"), scripttest.PermitNamed("c1", 1, "f", 2, 0)
+	reads, permit := WaitNamed("c1", 1, "sf"), PermitNamed("c1", 1, "f", 2, 0)
 	written := func() int64 { return s.Info(t, "persistence", "rdb_changes_since_last_save") }
 	for name, tt := range map[string]struct {
 		state []script.Call
 		late  script.Call
 	}{
-		"acquire":           {scripttest.PlainHeld, scripttest.AcquireOf(scripttest.Plain1, "", time.Second)},
-		"reentrant acquire": {scripttest.HeldOnce, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, time.Second)},
-		"enter":             {scripttest.HeldTwice, scripttest.EnterOf(scripttest.Hold1, 2, 2, time.Second)},
-		"transfer":          {heldGiven, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, time.Second)},
-		"renew":             {scripttest.PlainHeld, scripttest.RenewOf(scripttest.Plain1, time.Second)},
-		"reentrant renew":   {scripttest.HeldOnce, scripttest.ReentrantRenewOf(scripttest.Hold1, time.Second)},
+		"acquire":           {PlainHeld, AcquireOf(Plain1, "", time.Second)},
+		"reentrant acquire": {HeldOnce, ReentrantAcquireOf(OwnerUs, Hold1, time.Second)},
+		"enter":             {HeldTwice, EnterOf(Hold1, 2, 2, time.Second)},
+		"transfer":          {heldGiven, TransferOf(Hold1, Hold2, time.Second)},
+		"renew":             {PlainHeld, RenewOf(Plain1, time.Second)},
+		"reentrant renew":   {HeldOnce, ReentrantRenewOf(Hold1, time.Second)},
 		"read/write renew":  {[]script.Call{reads.Try()}, reads.Renew(time.Second)},
 		"semaphore renew":   {[]script.Call{permit.Try()}, permit.Renew(time.Second)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewBench(t, s)
+			b := NewBench(t, s)
 			b.SetUp(tt.state)
 			before := written()
 			require.Equal(t, int64(script.Ours), b.Run(tt.late))
@@ -126,10 +126,10 @@ func TestLateCopiesWrite(t *testing.T) {
 		})
 	}
 	t.Run("several keys", func(t *testing.T) {
-		b := scripttest.NewMulti(t, s, 2)
-		b.Put(scripttest.Plain1, scripttest.Plain1)
+		b := NewMulti(t, s, 2)
+		b.Put(Plain1, Plain1)
 		before := written()
-		require.Equal(t, []int64{script.Ours}, b.Acquire(scripttest.Plain1, time.Second, 0, ""))
+		require.Equal(t, []int64{script.Ours}, b.Acquire(Plain1, time.Second, 0, ""))
 		require.Equal(t, before+2, written())
 	})
 }
@@ -137,14 +137,14 @@ func TestLateCopiesWrite(t *testing.T) {
 // A script that is sent twice does what it does once. A transfer replaces all
 // that is of the hold, whatever its levels and its expiry were.
 func TestScriptsSentTwice(t *testing.T) {
-	transfer, either := scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2)
-	toItself := scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease)
-	toItself.Args[3] = scripttest.OwnerUs
-	next := func(hold string) map[string]string { return scripttest.Given(scripttest.OwnerNext, hold, "next") }
+	transfer, either := TransferOf(Hold1, Hold2, LongLease), ReleaseOfEither(Hold1, Hold2)
+	toItself := TransferOf(Hold1, Hold2, LongLease)
+	toItself.Args[3] = OwnerUs
+	next := func(hold string) map[string]string { return Given(OwnerNext, hold, "next") }
 	hash := func(hold string, count, seq string) map[string]string {
 		fields := map[string]string{"hold": hold, "seq": "#" + seq, "info": "info"}
 		if count != "" {
-			fields[scripttest.OwnerUs] = count
+			fields[OwnerUs] = count
 		}
 		return fields
 	}
@@ -156,36 +156,36 @@ func TestScriptsSentTwice(t *testing.T) {
 		content any
 		ttl     time.Duration
 	}{
-		{"acquire", scripttest.NoKey, scripttest.AcquireOf(scripttest.Plain1, "", scripttest.LongLease), [2]int64{1, 1}, scripttest.Plain1, scripttest.LongLease},
-		{"acquire with earlier value", scripttest.PlainHeld, scripttest.AcquireOf(scripttest.Plain2, scripttest.Plain1, scripttest.LongLease), [2]int64{1, 1}, scripttest.Plain2, scripttest.LongLease},
-		{"renew", scripttest.PlainHeld, scripttest.RenewOf(scripttest.Plain1, scripttest.LongLease), [2]int64{1, 1}, scripttest.Plain1, scripttest.LongLease},
-		{"release", scripttest.PlainHeld, scripttest.ReleaseOf(scripttest.Plain1, 0), [2]int64{1, 0}, nil, scripttest.Absent},
-		{"release and keep", scripttest.PlainHeld, scripttest.ReleaseOf(scripttest.Plain1, scripttest.Keep), [2]int64{1, 2}, lockspec.KeptValue(scripttest.Plain1), scripttest.Keep},
-		{"release, kept until now", scripttest.PlainKept, scripttest.ReleaseOf(scripttest.Plain1, 0), [2]int64{2, 0}, nil, scripttest.Absent},
-		{"reentrant acquire", scripttest.NoKey, scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease), [2]int64{1, 1}, hash(scripttest.Hold1, "1", "1"), scripttest.LongLease},
-		{"enter", scripttest.HeldOnce, scripttest.EnterOf(scripttest.Hold1, 2, 2, scripttest.LongLease), [2]int64{1, 1}, hash(scripttest.Hold1, "2", "2"), scripttest.LongLease},
-		{"enter, third level", scripttest.HeldTwice, scripttest.EnterOf(scripttest.Hold1, 3, 3, scripttest.LongLease), [2]int64{1, 1}, hash(scripttest.Hold1, "3", "3"), scripttest.LongLease},
-		{"reentrant renew", scripttest.HeldTwice, scripttest.ReentrantRenewOf(scripttest.Hold1, scripttest.LongLease), [2]int64{1, 1}, hash(scripttest.Hold1, "2", "2"), scripttest.LongLease},
-		{"inner release", scripttest.HeldTwice, scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, 3, 0), [2]int64{1, 1}, hash(scripttest.Hold1, "1", "3"), scripttest.Lease},
-		{"last release", scripttest.HeldOnce, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), [2]int64{1, 0}, nil, scripttest.Absent},
-		{"last release overtakes the inner one", scripttest.HeldTwice, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 4, 0), [2]int64{1, 0}, nil, scripttest.Absent},
-		{"last release and keep", scripttest.HeldOnce, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, scripttest.Keep), [2]int64{1, 2}, hash("kept:"+scripttest.Hold1, "", "1"), scripttest.Keep},
-		{"transfer, one level", scripttest.HeldOnce, transfer, [2]int64{1, 1}, next(scripttest.Hold2), scripttest.LongLease},
-		{"transfer, three levels", scripttest.HeldThree, transfer, [2]int64{1, 1}, next(scripttest.Hold2), scripttest.LongLease},
-		{"transfer, a shorter lease", scripttest.HeldOnce, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.Keep), [2]int64{1, 1}, next(scripttest.Hold2), scripttest.Keep},
-		{"transfer, transferred before", heldGivenOn, scripttest.TransferOf(scripttest.Hold3, "h9", scripttest.LongLease), [2]int64{1, 1}, next("h9"), scripttest.LongLease},
-		{"transfer to the same owner", scripttest.HeldTwice, toItself, [2]int64{1, 1}, scripttest.Given(scripttest.OwnerUs, scripttest.Hold2, "next"), scripttest.LongLease},
-		{"release of either, before the transfer", scripttest.HeldOnce, either, [2]int64{1, 0}, nil, scripttest.Absent},
-		{"release of either, after it", heldGiven, either, [2]int64{1, 0}, nil, scripttest.Absent},
-		{"release of either, after it, two levels", heldGiven2, either, [2]int64{1, 0}, nil, scripttest.Absent},
-		{"last release, kept until now", scripttest.HeldKept, scripttest.ReentrantReleaseOf(scripttest.Hold1, 0, 2, 0), [2]int64{2, 0}, nil, scripttest.Absent},
+		{"acquire", NoKey, AcquireOf(Plain1, "", LongLease), [2]int64{1, 1}, Plain1, LongLease},
+		{"acquire with earlier value", PlainHeld, AcquireOf(Plain2, Plain1, LongLease), [2]int64{1, 1}, Plain2, LongLease},
+		{"renew", PlainHeld, RenewOf(Plain1, LongLease), [2]int64{1, 1}, Plain1, LongLease},
+		{"release", PlainHeld, ReleaseOf(Plain1, 0), [2]int64{1, 0}, nil, locktest.Absent},
+		{"release and keep", PlainHeld, ReleaseOf(Plain1, Keep), [2]int64{1, 2}, lockspec.KeptValue(Plain1), Keep},
+		{"release, kept until now", PlainKept, ReleaseOf(Plain1, 0), [2]int64{2, 0}, nil, locktest.Absent},
+		{"reentrant acquire", NoKey, ReentrantAcquireOf(OwnerUs, Hold1, LongLease), [2]int64{1, 1}, hash(Hold1, "1", "1"), LongLease},
+		{"enter", HeldOnce, EnterOf(Hold1, 2, 2, LongLease), [2]int64{1, 1}, hash(Hold1, "2", "2"), LongLease},
+		{"enter, third level", HeldTwice, EnterOf(Hold1, 3, 3, LongLease), [2]int64{1, 1}, hash(Hold1, "3", "3"), LongLease},
+		{"reentrant renew", HeldTwice, ReentrantRenewOf(Hold1, LongLease), [2]int64{1, 1}, hash(Hold1, "2", "2"), LongLease},
+		{"inner release", HeldTwice, ReentrantReleaseOf(Hold1, 1, 3, 0), [2]int64{1, 1}, hash(Hold1, "1", "3"), Lease},
+		{"last release", HeldOnce, ReentrantReleaseOf(Hold1, 0, 2, 0), [2]int64{1, 0}, nil, locktest.Absent},
+		{"last release overtakes the inner one", HeldTwice, ReentrantReleaseOf(Hold1, 0, 4, 0), [2]int64{1, 0}, nil, locktest.Absent},
+		{"last release and keep", HeldOnce, ReentrantReleaseOf(Hold1, 0, 2, Keep), [2]int64{1, 2}, hash("kept:"+Hold1, "", "1"), Keep},
+		{"transfer, one level", HeldOnce, transfer, [2]int64{1, 1}, next(Hold2), LongLease},
+		{"transfer, three levels", HeldThree, transfer, [2]int64{1, 1}, next(Hold2), LongLease},
+		{"transfer, a shorter lease", HeldOnce, TransferOf(Hold1, Hold2, Keep), [2]int64{1, 1}, next(Hold2), Keep},
+		{"transfer, transferred before", heldGivenOn, TransferOf(Hold3, "h9", LongLease), [2]int64{1, 1}, next("h9"), LongLease},
+		{"transfer to the same owner", HeldTwice, toItself, [2]int64{1, 1}, Given(OwnerUs, Hold2, "next"), LongLease},
+		{"release of either, before the transfer", HeldOnce, either, [2]int64{1, 0}, nil, locktest.Absent},
+		{"release of either, after it", heldGiven, either, [2]int64{1, 0}, nil, locktest.Absent},
+		{"release of either, after it, two levels", heldGiven2, either, [2]int64{1, 0}, nil, locktest.Absent},
+		{"last release, kept until now", HeldKept, ReentrantReleaseOf(Hold1, 0, 2, 0), [2]int64{2, 0}, nil, locktest.Absent},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewBench(t, server)
+			b := NewBench(t, server)
 			b.SetUp(tt.state)
 			for _, answer := range tt.answers {
 				require.Equal(t, answer, b.Run(tt.script))
-				scripttest.RequireSame(t, scripttest.KeyState{Content: tt.content, TTL: tt.ttl}, b.State())
+				RequireSame(t, locktest.KeyState{Content: tt.content, TTL: tt.ttl}, b.State())
 			}
 		})
 	}
@@ -194,29 +194,29 @@ func TestScriptsSentTwice(t *testing.T) {
 // A script of a lock with a queue that is sent twice does what it does once.
 func TestQueueScriptsSentTwice(t *testing.T) {
 	for _, letters := range allLetters {
-		w, other, holder := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c2", 1, letters), scripttest.WaitNamed("c9", 1, letters)
+		w, other, holder := WaitNamed("c1", 1, letters), WaitNamed("c2", 1, letters), WaitNamed("c9", 1, letters)
 		states := map[string]struct {
 			held string
-			line []scripttest.Wait
+			line []Wait
 		}{
 			"free":                    {},
-			"free, it waits":          {"", []scripttest.Wait{w}},
-			"free, it waits second":   {"", []scripttest.Wait{other, w, scripttest.WaitNamed("c3", 1, letters)}},
+			"free, it waits":          {"", []Wait{w}},
+			"free, it waits second":   {"", []Wait{other, w, WaitNamed("c3", 1, letters)}},
 			"held":                    {holder.Held(), nil},
-			"held, it waits":          {holder.Held(), []scripttest.Wait{other, w}},
-			"held by it":              {w.Held(), []scripttest.Wait{other}},
-			"reserved for it":         {w.Reserved(), []scripttest.Wait{other}},
-			"reserved for the other":  {other.Reserved(), []scripttest.Wait{w}},
+			"held, it waits":          {holder.Held(), []Wait{other, w}},
+			"held by it":              {w.Held(), []Wait{other}},
+			"reserved for it":         {w.Reserved(), []Wait{other}},
+			"reserved for the other":  {other.Reserved(), []Wait{w}},
 			"of another kind or mode": {"r:c9:1", nil},
 		}
 		calls := map[string]script.Call{
 			"try": w.Try(), "enqueue": w.Enqueue(), "enqueue again": w.EnqueueAgain("77", ""), "enqueue after an earlier hold": w.EnqueueAgain("", holder.Hold()),
-			"claim": w.Claim(), "cancel": w.Cancel(0), "cancel with the hold": w.Cancel(1), "poll": scripttest.PollAs("c1", string(w), 77), "release": holder.Release(),
+			"claim": w.Claim(), "cancel": w.Cancel(0), "cancel with the hold": w.Cancel(1), "poll": PollAs("c1", string(w), 77), "release": holder.Release(),
 		}
 		for state, tt := range states {
 			for name, call := range calls {
 				t.Run(fmt.Sprint(letters, "/", state, "/", name), func(t *testing.T) {
-					b := scripttest.NewQueue(t, server)
+					b := NewQueue(t, server)
 					b.Store(tt.held)
 					b.Queued(tt.line...)
 					first := b.Ask(call)
@@ -227,7 +227,7 @@ func TestQueueScriptsSentTwice(t *testing.T) {
 						require.Equal(t, other.Reserved(), once.Lock)
 					}
 					require.Equal(t, once, b.All())
-					require.InDelta(t, ttl, b.State().TTL, float64(scripttest.Slack), "expiry")
+					require.InDelta(t, ttl, b.State().TTL, float64(Slack), "expiry")
 					if name == "release" { // the second copy finds nothing of the first
 						require.Contains(t, []string{first[0], "0", "-1"}, second[0])
 						return
@@ -243,13 +243,13 @@ func TestQueueScriptsSentTwice(t *testing.T) {
 
 // Numbers beyond 9 are not compared as text.
 func TestChangesAreNumbered(t *testing.T) {
-	b := scripttest.NewBench(t, server)
-	b.SetUp(scripttest.HeldTwice)
+	b := NewBench(t, server)
+	b.SetUp(HeldTwice)
 	for seq := 3; seq <= 200; seq++ {
-		require.Equal(t, int64(script.Ours), b.Run(scripttest.EnterOf(scripttest.Hold1, seq, seq, scripttest.Lease)))
-		require.Equal(t, int64(script.Ours), b.Run(scripttest.EnterOf(scripttest.Hold1, 2, seq-1, scripttest.Lease)), "the change before")
-		require.Equal(t, int64(script.Ours), b.Run(scripttest.ReentrantReleaseOf(scripttest.Hold1, 1, seq-1, 0)), "the change before")
-		require.Equal(t, fmt.Sprint(seq), b.State().Content.(map[string]string)[scripttest.OwnerUs])
+		require.Equal(t, int64(script.Ours), b.Run(EnterOf(Hold1, seq, seq, Lease)))
+		require.Equal(t, int64(script.Ours), b.Run(EnterOf(Hold1, 2, seq-1, Lease)), "the change before")
+		require.Equal(t, int64(script.Ours), b.Run(ReentrantReleaseOf(Hold1, 1, seq-1, 0)), "the change before")
+		require.Equal(t, fmt.Sprint(seq), b.State().Content.(map[string]string)[OwnerUs])
 	}
 }
 
@@ -257,11 +257,11 @@ func TestChangesAreNumbered(t *testing.T) {
 // key is never without an expiry.
 func TestTransferScriptRefused(t *testing.T) {
 	s := redistest.Start(t)
-	transfer := scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease)
+	transfer := TransferOf(Hold1, Hold2, LongLease)
 	for denied, same := range map[string]bool{"-hmget": true, "-hset": true, "-hdel": false, "-pexpire": false, "": true} {
 		t.Run(denied, func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
-			require.Equal(t, "1", b.Code(scripttest.HeldOnce[0]))
+			b := NewQueue(t, s)
+			require.Equal(t, "1", b.Code(HeldOnce[0]))
 			before := b.State()
 			if denied == "" {
 				fillMemory(t, s)
@@ -271,17 +271,17 @@ func TestTransferScriptRefused(t *testing.T) {
 				b.RequireDenied(transfer)
 			}
 			if b.Less = nil; same {
-				scripttest.RequireSame(t, before, b.State())
+				RequireSame(t, before, b.State())
 			}
-			require.Equal(t, "1", b.Code(scripttest.ReleaseOfEither(scripttest.Hold1, scripttest.Hold2)))
+			require.Equal(t, "1", b.Code(ReleaseOfEither(Hold1, Hold2)))
 			require.Empty(t, b.Lock())
 		})
 	}
-	b := scripttest.NewQueue(t, s)
-	require.Equal(t, "1", b.Code(scripttest.HeldOnce[0]))
+	b := NewQueue(t, s)
+	require.Equal(t, "1", b.Code(HeldOnce[0]))
 	before := b.State()
 	b.Do("LPUSH", b.CounterKey(), "something else")
 	b.Do("PEXPIRE", b.CounterKey(), 60_000)
-	b.RequireError(scripttest.Fenced(transfer), "WRONGTYPE")
-	scripttest.RequireSame(t, before, b.State())
+	b.RequireError(Fenced(transfer), "WRONGTYPE")
+	RequireSame(t, before, b.State())
 }

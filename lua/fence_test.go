@@ -11,7 +11,6 @@ import (
 
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // asideMost is how many tokens a grant sets aside, see fence.lua.
@@ -22,33 +21,33 @@ const asideMost = 63
 // an unfair plain lock set tokens aside, if the counter is not ahead of the
 // clock.
 func TestScriptsDrawTokens(t *testing.T) {
-	plain, reentrant := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c1", 1, "rf")
-	unfair := scripttest.WaitNamed("c1", 1, "pu")
-	reads, writes := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c1", 1, "wf")
+	plain, reentrant := WaitNamed("c1", 1, "pf"), WaitNamed("c1", 1, "rf")
+	unfair := WaitNamed("c1", 1, "pu")
+	reads, writes := WaitNamed("c1", 1, "sf"), WaitNamed("c1", 1, "wf")
 	for name, tt := range map[string]struct {
 		script script.Call
-		ready  func(b *scripttest.Queue) // before each call
+		ready  func(b *Queue) // before each call
 		aside  int64
 	}{
-		"acquire":            {script: scripttest.AcquireOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease), aside: asideMost},
-		"reentrant_acquire":  {script: scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease)},
-		"reentrant_transfer": {script: scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease), ready: func(b *scripttest.Queue) { b.Ask(scripttest.HeldOnce[0]) }},
+		"acquire":            {script: AcquireOf(Plain1, Plain2, LongLease), aside: asideMost},
+		"reentrant_acquire":  {script: ReentrantAcquireOf(OwnerUs, Hold1, LongLease)},
+		"reentrant_transfer": {script: TransferOf(Hold1, Hold2, LongLease), ready: func(b *Queue) { b.Ask(HeldOnce[0]) }},
 		"try":                {script: plain.Try()},
 		"try, unfair":        {script: unfair.Try(), aside: asideMost},
 		"try, reentrant":     {script: reentrant.Try()},
 		"enqueue":            {script: plain.Enqueue()},
 		"enqueue, unfair":    {script: unfair.Enqueue(), aside: asideMost},
 		"enqueue, reentrant": {script: reentrant.Enqueue()},
-		"claim":              {script: plain.Claim(), ready: func(b *scripttest.Queue) { b.Do("SET", b.Key, plain.Reserved(), "PX", 20_000) }},
-		"claim, unfair":      {unfair.Claim(), func(b *scripttest.Queue) { b.Line(time.Minute, unfair) }, asideMost},
+		"claim":              {script: plain.Claim(), ready: func(b *Queue) { b.Do("SET", b.Key, plain.Reserved(), "PX", 20_000) }},
+		"claim, unfair":      {unfair.Claim(), func(b *Queue) { b.Line(time.Minute, unfair) }, asideMost},
 		"redlock_acquire":    {script: redLock},
 		"rw_try":             {script: writes.Try()},
 		"rw_try, reads":      {script: reads.Try()},
 		"rw_enqueue":         {script: writes.Enqueue()},
-		"rw_claim":           {script: reads.Claim(), ready: func(b *scripttest.Queue) { b.Line(time.Minute, reads) }},
+		"rw_claim":           {script: reads.Claim(), ready: func(b *Queue) { b.Line(time.Minute, reads) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, server)
+			b := NewQueue(t, server)
 			b.Do("DEL", b.CounterKey())
 			draw := func() (token, aside int64) {
 				t.Helper()
@@ -83,9 +82,9 @@ func TestScriptsDrawTokens(t *testing.T) {
 
 // requireTokens checks that the fenced script grants the lock. It returns the
 // token, and how many after it are set aside.
-func requireTokens(b *scripttest.Queue, call script.Call) (token, aside int64) {
+func requireTokens(b *Queue, call script.Call) (token, aside int64) {
 	b.Helper()
-	answer := b.Ask(scripttest.Fenced(call))
+	answer := b.Ask(Fenced(call))
 	require.Len(b, answer, 3)
 	require.Equal(b, "1", answer[0])
 	if call.Script == script.RedLockAcquire { // answer[1] is the server's id
@@ -96,7 +95,7 @@ func requireTokens(b *scripttest.Queue, call script.Call) (token, aside int64) {
 
 // requireCounter checks the token in a counter, and that the counter stays for
 // 30 days.
-func requireCounter(b *scripttest.Bench, key string, want int64) {
+func requireCounter(b *Bench, key string, want int64) {
 	b.Helper()
 	require.Equal(b, fmt.Sprint(want), string(b.Do("GET", key).([]byte)))
 	require.InDelta(b, 30*24*time.Hour, b.TTL(key), float64(time.Minute))
@@ -105,26 +104,26 @@ func requireCounter(b *scripttest.Bench, key string, want int64) {
 // A token that cannot be drawn makes no hold.
 func TestNoHoldWithoutItsToken(t *testing.T) {
 	s := redistest.Start(t)
-	plain, reentrant, writes := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c1", 1, "rf"), scripttest.WaitNamed("c1", 1, "wf")
+	plain, reentrant, writes := WaitNamed("c1", 1, "pf"), WaitNamed("c1", 1, "rf"), WaitNamed("c1", 1, "wf")
 	for name, call := range map[string]script.Call{
-		"acquire":            scripttest.AcquireOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease),
+		"acquire":            AcquireOf(Plain1, Plain2, LongLease),
 		"try":                plain.Try(),
 		"enqueue":            plain.Enqueue(),
-		"reentrant_acquire":  scripttest.ReentrantAcquireOf(scripttest.OwnerUs, scripttest.Hold1, scripttest.LongLease),
+		"reentrant_acquire":  ReentrantAcquireOf(OwnerUs, Hold1, LongLease),
 		"try, reentrant":     reentrant.Try(),
 		"enqueue, reentrant": reentrant.Enqueue(),
 		"rw_try":             writes.Try(),
 		"rw_enqueue":         writes.Enqueue(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
+			b := NewQueue(t, s)
 			b.Do("LPUSH", b.CounterKey(), "something else")
 			b.Do("PEXPIRE", b.CounterKey(), 60_000)
-			b.RequireError(scripttest.Fenced(call), "WRONGTYPE")
+			b.RequireError(Fenced(call), "WRONGTYPE")
 			require.Empty(t, b.Lock())
 			b.Clear()
 			fillMemory(t, s)
-			b.RequireError(scripttest.Fenced(call), "OOM")
+			b.RequireError(Fenced(call), "OOM")
 			require.Equal(t, int64(0), b.Do("EXISTS", b.Key, b.CounterKey()))
 		})
 	}
@@ -142,19 +141,19 @@ func TestCounterIsInTheSlot(t *testing.T) {
 // server gets all in one go, so that the clock has no time to catch up.
 func TestTokensBeyondThoseOfManyReaders(t *testing.T) {
 	t.Parallel()
-	b := scripttest.NewQueue(t, redistest.Start(t))
+	b := NewQueue(t, redistest.Start(t))
 	b.Do("SCRIPT", "LOAD", script.RWTry.Source)
 	const readers = 2000
 	tries := make([]script.Call, readers+1)
 	for i := range tries {
-		tries[i] = scripttest.WaitNamed(fmt.Sprint("c", i), 1, "su").Try()
+		tries[i] = WaitNamed(fmt.Sprint("c", i), 1, "su").Try()
 		tries[i].Key = b.Key
 	}
 	for i, try := range tries {
 		if i == readers {
 			require.NoError(t, b.Conn.Send("FLUSHALL"))
 		}
-		r := scripttest.Fenced(try).ByDigest()
+		r := Fenced(try).ByDigest()
 		require.NoError(t, b.Conn.Send(r.Cmd, r.Args...))
 	}
 	replies, err := redis.Values(b.Conn.Do(""))
@@ -172,7 +171,7 @@ func TestTokensBeyondThoseOfManyReaders(t *testing.T) {
 
 // A counter is raised, never lowered.
 func TestScriptRaisesACounter(t *testing.T) {
-	b := scripttest.NewBench(t, server)
+	b := NewBench(t, server)
 	raise := func(token ...any) error {
 		_, err := b.Try(script.Call{Script: script.FenceRaise, Args: token})
 		return err

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 var (
@@ -29,13 +28,13 @@ func TestForceAndInspectScripts(t *testing.T) {
 		"wf": {"write", "sf", "read"},
 	} {
 		t.Run(letters, func(t *testing.T) {
-			holder, w := scripttest.WaitNamed("c9", 1, letters), scripttest.WaitNamed("c1", 1, tt.waits)
-			b := scripttest.NewQueue(t, server)
+			holder, w := WaitNamed("c9", 1, letters), WaitNamed("c1", 1, tt.waits)
+			b := NewQueue(t, server)
 			inspect, force, foreign, counts := inspect, force, "LPUSH", 5
 			if tt.held != "held" {
 				inspect, force, foreign, counts = rwInspect, rwForce, "SADD", 4
 			}
-			requireForced := func(next ...scripttest.Wait) {
+			requireForced := func(next ...Wait) {
 				b.RequireDone(force)
 				lock := []string{}
 				for _, w := range next {
@@ -72,8 +71,8 @@ func TestForceAndInspectScripts(t *testing.T) {
 		})
 	}
 	t.Run("granted by message", func(t *testing.T) {
-		b := scripttest.NewQueue(t, server)
-		holder, w := scripttest.WaitNamed("c9", 1, "pu"), nonced("c1", 1, "pu")
+		b := NewQueue(t, server)
+		holder, w := WaitNamed("c9", 1, "pu"), nonced("c1", 1, "pu")
 		b.RequireDone(holder.Try())
 		b.Queued(w)
 		b.RequireDone(force)
@@ -84,7 +83,7 @@ func TestForceAndInspectScripts(t *testing.T) {
 		require.Equal(t, []string{"forced:" + string(w) + " " + b.Key}, l.Heard())
 	})
 	for _, held := range []string{"relock/1|k|h|c|h|1|l|2", "hash c9:g:1=1 c9:1 #1 info"} {
-		b := scripttest.NewQueue(t, server)
+		b := NewQueue(t, server)
 		b.Store(held)
 		b.RequireDone(force)
 		b.Require(held, nil)

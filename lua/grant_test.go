@@ -9,32 +9,31 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // nonced returns the name of a wait with a nonce.
-func nonced(client string, n int, letters string) scripttest.Wait {
-	return scripttest.WaitNamed(client, n, letters) + ":0123456789abcdef"
+func nonced(client string, n int, letters string) Wait {
+	return WaitNamed(client, n, letters) + ":0123456789abcdef"
 }
 
 // A wait with a nonce is never only woken: its message is a grant. An empty one
 // shows before whether its client is there. Those of clients that have gone are
 // passed over, and leave no reservation.
 func TestHandOffToANonce(t *testing.T) {
-	now := scripttest.Heartbeat{Age: 0, Counted: 1}
+	now := Heartbeat{Age: 0, Counted: 1}
 	for _, letters := range []string{"pu", "pf"} {
 		first, next, gone := nonced("c1", 1, letters), nonced("c1", 2, letters), nonced("c2", 1, "pu")
-		for name, tt := range map[string]struct{ line, left []scripttest.Wait }{
-			"first":       {[]scripttest.Wait{first, next}, []scripttest.Wait{next}},
-			"behind gone": {[]scripttest.Wait{gone, nonced("c2", 2, "pu"), first, next}, []scripttest.Wait{next}},
-			"behind more": {append(scripttest.StaleWaits(3, "pu"), gone, first), nil},
+		for name, tt := range map[string]struct{ line, left []Wait }{
+			"first":       {[]Wait{first, next}, []Wait{next}},
+			"behind gone": {[]Wait{gone, nonced("c2", 2, "pu"), first, next}, []Wait{next}},
+			"behind more": {append(StaleWaits(3, "pu"), gone, first), nil},
 		} {
 			t.Run(letters+"/"+name, func(t *testing.T) {
-				holder := scripttest.WaitNamed("c9", 1, "pf")
-				b := scripttest.NewHeld(t, server, holder)
+				holder := WaitNamed("c9", 1, "pf")
+				b := NewHeld(t, server, holder)
 				l := b.Listen("c1")
-				b.Show(map[string]scripttest.Heartbeat{"c1": now, "c2": now})
+				b.Show(map[string]Heartbeat{"c1": now, "c2": now})
 				b.Line(time.Millisecond, tt.line...)
 				b.RequireDone(holder.Release())
 				b.RequireHandedTo(first, tt.left)
@@ -43,9 +42,9 @@ func TestHandOffToANonce(t *testing.T) {
 			})
 		}
 		t.Run(letters+"/nobody lives", func(t *testing.T) {
-			holder := scripttest.WaitNamed("c9", 1, "pf")
-			b := scripttest.NewHeld(t, server, holder)
-			b.Show(map[string]scripttest.Heartbeat{"c2": now})
+			holder := WaitNamed("c9", 1, "pf")
+			b := NewHeld(t, server, holder)
+			b.Show(map[string]Heartbeat{"c2": now})
 			b.Line(time.Millisecond, gone)
 			b.RequireDone(holder.Release())
 			require.Empty(t, b.Lock())
@@ -60,8 +59,8 @@ func TestHandOffThatFailsSendsNoGrant(t *testing.T) {
 	first := nonced("c1", 1, "pu")
 	for _, denied := range []string{"-zremrangebyrank", "-set", "-zrange", "-time"} {
 		t.Run(denied, func(t *testing.T) {
-			holder := scripttest.WaitNamed("c9", 1, "pf")
-			b := scripttest.NewHeld(t, server, holder)
+			holder := WaitNamed("c9", 1, "pf")
+			b := NewHeld(t, server, holder)
 			l := b.Listen("c1")
 			b.Queued(first)
 			b.Deny(denied)
@@ -77,7 +76,7 @@ func TestHandOffThatFailsSendsNoGrant(t *testing.T) {
 // The scripts of the queue take a name with a nonce as any other.
 func TestScriptsWithANonce(t *testing.T) {
 	w := nonced("c1", 1, "pu")
-	b := scripttest.NewHeld(t, server, scripttest.WaitNamed("c9", 1, "pu"))
+	b := NewHeld(t, server, WaitNamed("c9", 1, "pu"))
 	b.Live("c1")
 	require.Equal(t, "0", b.Code(w.EnqueueAgain("", "")))
 	require.Equal(t, []string{string(w)}, b.Waits())
@@ -98,10 +97,10 @@ func TestGrantThatNobodyIsSeenToReceive(t *testing.T) {
 		return err == nil && len(role) > 3 && string(role[3].([]byte)) == "connected"
 	}, "the replica follows")
 	gone, next := nonced("c1", 1, "pu"), nonced("c2", 1, "pu")
-	holder := scripttest.WaitNamed("c9", 1, "pf")
-	b := scripttest.NewHeld(t, master, holder)
+	holder := WaitNamed("c9", 1, "pf")
+	b := NewHeld(t, master, holder)
 	near, far := b.Listen("c2"), b.ListenAt(replica, "c1")
-	b.Show(map[string]scripttest.Heartbeat{"c1": {Age: 0, Counted: 1}, "c2": {Age: 0, Counted: 1}})
+	b.Show(map[string]Heartbeat{"c1": {Age: 0, Counted: 1}, "c2": {Age: 0, Counted: 1}})
 	b.Line(time.Millisecond, gone, next)
 	b.RequireDone(holder.Release())
 	b.RequireHandedTo(next, nil)
@@ -114,11 +113,11 @@ func TestGrantThatNobodyIsSeenToReceive(t *testing.T) {
 // A client of a Cluster is there if it listens to the channel of the lock.
 func TestHandOffToANonceOfACluster(t *testing.T) {
 	first, next := nonced(sharded, 1, "pu"), nonced("c2", 1, "pu")
-	prepare := func(t *testing.T) (b *scripttest.Queue, release func()) {
-		holder := scripttest.WaitNamed("c9", 1, "pf")
-		b = scripttest.NewHeld(t, server, holder)
+	prepare := func(t *testing.T) (b *Queue, release func()) {
+		holder := WaitNamed("c9", 1, "pf")
+		b = NewHeld(t, server, holder)
 		b.Listen("c2")
-		b.Show(map[string]scripttest.Heartbeat{sharded: {Age: 0, Counted: 1}, "c2": {Age: 0, Counted: 1}})
+		b.Show(map[string]Heartbeat{sharded: {Age: 0, Counted: 1}, "c2": {Age: 0, Counted: 1}})
 		b.Line(time.Millisecond, first, next)
 		return b, func() { b.RequireDone(holder.Release()) }
 	}
@@ -131,7 +130,7 @@ func TestHandOffToANonceOfACluster(t *testing.T) {
 		b, release := prepare(t)
 		l := b.ListenSharded(b.Key, sharded)
 		release()
-		b.RequireHandedTo(first, []scripttest.Wait{next})
+		b.RequireHandedTo(first, []Wait{next})
 		require.Equal(t, []string{"", string(first) + " " + b.Key}, l.Heard())
 	})
 }
@@ -139,11 +138,11 @@ func TestHandOffToANonceOfACluster(t *testing.T) {
 // An unfair waiter without a nonce, whose client has gone, is passed over after
 // a short wait too.
 func TestHandOffPassesOverAShortWait(t *testing.T) {
-	gone, next := scripttest.WaitNamed("c2", 1, "ru"), scripttest.WaitNamed("c1", 1, "rf")
-	holder := scripttest.WaitNamed("c9", 1, "pf")
-	b := scripttest.NewHeld(t, server, holder)
+	gone, next := WaitNamed("c2", 1, "ru"), WaitNamed("c1", 1, "rf")
+	holder := WaitNamed("c9", 1, "pf")
+	b := NewHeld(t, server, holder)
 	b.Listen("c1")
-	b.Show(map[string]scripttest.Heartbeat{"c1": {Age: 0, Counted: 1}, "c2": {Age: 0, Counted: 1}})
+	b.Show(map[string]Heartbeat{"c1": {Age: 0, Counted: 1}, "c2": {Age: 0, Counted: 1}})
 	b.Line(0, gone, next)
 	b.RequireDone(holder.Release())
 	b.RequireHandedTo(next, nil)
@@ -160,8 +159,8 @@ func TestClaimOfAReentrantLockWhileTheSlotMoves(t *testing.T) {
 	if from == to {
 		to = c.Servers[1]
 	}
-	w, other := scripttest.WaitNamed(sharded, 1, "ru"), scripttest.WaitNamed("c2", 1, "ru")
-	b := scripttest.NewQueue(t, from)
+	w, other := WaitNamed(sharded, 1, "ru"), WaitNamed("c2", 1, "ru")
+	b := NewQueue(t, from)
 	b.Queued(other)
 	b.Store(w.Reserved())
 	require.Equal(t, "1", b.Code(w.Claim()))

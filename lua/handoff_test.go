@@ -10,64 +10,63 @@ import (
 
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // A lock is handed off to the first wait whose client lives. Client "c1"
 // listens, "c2" and "gone" do not. A read/write lock is handed off to waiters
 // that write by the same rules.
 func TestQueueScriptHandOff(t *testing.T) {
-	const period = scripttest.ScriptPeriod
-	fair1, fair2, fair3 := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c1", 2, "pf")
-	unfair1, unfair2 := scripttest.WaitNamed("c1", 1, "pu"), scripttest.WaitNamed("c2", 1, "pu")
-	reentrant1 := scripttest.WaitNamed("c1", 1, "rf")
-	all := func(members ...scripttest.Wait) []scripttest.Wait { return members }
-	now := scripttest.Heartbeat{Age: 0, Counted: 1}
+	const period = ScriptPeriod
+	fair1, fair2, fair3 := WaitNamed("c1", 1, "pf"), WaitNamed("c2", 1, "pf"), WaitNamed("c1", 2, "pf")
+	unfair1, unfair2 := WaitNamed("c1", 1, "pu"), WaitNamed("c2", 1, "pu")
+	reentrant1 := WaitNamed("c1", 1, "rf")
+	all := func(members ...Wait) []Wait { return members }
+	now := Heartbeat{Age: 0, Counted: 1}
 	for _, tt := range []struct {
 		name       string
-		line       []scripttest.Wait
-		heartbeats map[string]scripttest.Heartbeat
-		chosen     scripttest.Wait
-		left       []scripttest.Wait
+		line       []Wait
+		heartbeats map[string]Heartbeat
+		chosen     Wait
+		left       []Wait
 	}{
-		{"to nobody", nil, nil, scripttest.Nobody, nil},
-		{"to the first", all(fair1, fair3), map[string]scripttest.Heartbeat{"c1": now}, fair1, all(fair3)},
-		{"to a reentrant one", all(reentrant1), map[string]scripttest.Heartbeat{"c1": now}, reentrant1, nil},
-		{"to an unfair one", all(unfair1, fair3), map[string]scripttest.Heartbeat{"c1": now}, unfair1, all(fair3)},
-		{"past waits of a client without a heartbeat", all(fair2, fair1, fair3), map[string]scripttest.Heartbeat{"c1": now}, fair1, all(fair3)},
-		{"past several stale waits", append(scripttest.StaleWaits(5, "pf"), fair1, fair3), map[string]scripttest.Heartbeat{"c1": now, "gone": {Age: 3 * period, Counted: 1}}, fair1, all(fair3)},
-		{"to nobody that lives", scripttest.StaleWaits(5, "pf"), map[string]scripttest.Heartbeat{"gone": {Age: 3 * period, Counted: 1}}, scripttest.Nobody, nil},
-		{"to a heartbeat of two periods and a half", all(fair1), map[string]scripttest.Heartbeat{"c1": {Age: 2500 * time.Millisecond, Counted: 1}}, fair1, nil},
-		{"not to an older one", all(fair1), map[string]scripttest.Heartbeat{"c1": {Age: 2500*time.Millisecond + time.Microsecond, Counted: 1}}, scripttest.Nobody, nil},
-		{"to a heartbeat from the future", all(fair1), map[string]scripttest.Heartbeat{"c1": {Age: -time.Hour, Counted: 1}}, fair1, nil},
-		{"not to an unfair one without a subscription", all(unfair2, unfair1), map[string]scripttest.Heartbeat{"c1": now, "c2": now}, unfair1, nil},
-		{"to a fair one that has no subscription at the moment", all(fair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: 2500 * time.Millisecond, Counted: 1}}, fair2, all(fair1)},
-		{"not to a fair one that is stale either", all(fair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: 2500*time.Millisecond + time.Microsecond, Counted: 1}}, fair1, nil},
-		{"not to an unfair one that has no new heartbeat either", all(unfair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: period + time.Microsecond, Counted: 1}}, fair1, nil},
-		{"to an old heartbeat with a subscription", all(fair1, fair2), map[string]scripttest.Heartbeat{"c1": {Age: 2 * period, Counted: 1}, "c2": now}, fair1, all(fair2)},
-		{"to an unfair one whose subscription the server cannot see", all(unfair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: 2 * period, Counted: 0}}, unfair2, all(fair1)},
-		{"to a fair one whose subscription the server cannot see", all(fair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: 2 * period, Counted: 0}}, fair2, all(fair1)},
-		{"not to a stale one whose subscription the server cannot see", all(fair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": {Age: 3 * period, Counted: 0}}, fair1, nil},
-		{"past all waits of a client found gone", all(unfair2, fair2, fair1), map[string]scripttest.Heartbeat{"c1": now, "c2": now}, fair1, nil},
-		{"past what is no wait", all("text", "", "c1", "c1:1:xx:500", "c1:1:pf:0", "c1:x:pf:500", "c1:1:pf:500:", "c1:1:pf:9999999999999999999", fair1), map[string]scripttest.Heartbeat{"c1": now}, fair1, nil},
-		{"past what is no wait, to nobody", all("", "text"), map[string]scripttest.Heartbeat{"c1": now}, scripttest.Nobody, nil},
+		{"to nobody", nil, nil, Nobody, nil},
+		{"to the first", all(fair1, fair3), map[string]Heartbeat{"c1": now}, fair1, all(fair3)},
+		{"to a reentrant one", all(reentrant1), map[string]Heartbeat{"c1": now}, reentrant1, nil},
+		{"to an unfair one", all(unfair1, fair3), map[string]Heartbeat{"c1": now}, unfair1, all(fair3)},
+		{"past waits of a client without a heartbeat", all(fair2, fair1, fair3), map[string]Heartbeat{"c1": now}, fair1, all(fair3)},
+		{"past several stale waits", append(StaleWaits(5, "pf"), fair1, fair3), map[string]Heartbeat{"c1": now, "gone": {Age: 3 * period, Counted: 1}}, fair1, all(fair3)},
+		{"to nobody that lives", StaleWaits(5, "pf"), map[string]Heartbeat{"gone": {Age: 3 * period, Counted: 1}}, Nobody, nil},
+		{"to a heartbeat of two periods and a half", all(fair1), map[string]Heartbeat{"c1": {Age: 2500 * time.Millisecond, Counted: 1}}, fair1, nil},
+		{"not to an older one", all(fair1), map[string]Heartbeat{"c1": {Age: 2500*time.Millisecond + time.Microsecond, Counted: 1}}, Nobody, nil},
+		{"to a heartbeat from the future", all(fair1), map[string]Heartbeat{"c1": {Age: -time.Hour, Counted: 1}}, fair1, nil},
+		{"not to an unfair one without a subscription", all(unfair2, unfair1), map[string]Heartbeat{"c1": now, "c2": now}, unfair1, nil},
+		{"to a fair one that has no subscription at the moment", all(fair2, fair1), map[string]Heartbeat{"c1": now, "c2": {Age: 2500 * time.Millisecond, Counted: 1}}, fair2, all(fair1)},
+		{"not to a fair one that is stale either", all(fair2, fair1), map[string]Heartbeat{"c1": now, "c2": {Age: 2500*time.Millisecond + time.Microsecond, Counted: 1}}, fair1, nil},
+		{"not to an unfair one that has no new heartbeat either", all(unfair2, fair1), map[string]Heartbeat{"c1": now, "c2": {Age: period + time.Microsecond, Counted: 1}}, fair1, nil},
+		{"to an old heartbeat with a subscription", all(fair1, fair2), map[string]Heartbeat{"c1": {Age: 2 * period, Counted: 1}, "c2": now}, fair1, all(fair2)},
+		{"to an unfair one whose subscription the server cannot see", all(unfair2, fair1), map[string]Heartbeat{"c1": now, "c2": {Age: 2 * period, Counted: 0}}, unfair2, all(fair1)},
+		{"to a fair one whose subscription the server cannot see", all(fair2, fair1), map[string]Heartbeat{"c1": now, "c2": {Age: 2 * period, Counted: 0}}, fair2, all(fair1)},
+		{"not to a stale one whose subscription the server cannot see", all(fair2, fair1), map[string]Heartbeat{"c1": now, "c2": {Age: 3 * period, Counted: 0}}, fair1, nil},
+		{"past all waits of a client found gone", all(unfair2, fair2, fair1), map[string]Heartbeat{"c1": now, "c2": now}, fair1, nil},
+		{"past what is no wait", all("text", "", "c1", "c1:1:xx:500", "c1:1:pf:0", "c1:x:pf:500", "c1:1:pf:500:", "c1:1:pf:9999999999999999999", fair1), map[string]Heartbeat{"c1": now}, fair1, nil},
+		{"past what is no wait, to nobody", all("", "text"), map[string]Heartbeat{"c1": now}, Nobody, nil},
 	} {
 		for how, letters := range map[string]string{"release": "pf", "reentrant_release": "rf", "rw_release": "wf"} {
 			if how == "rw_release" && tt.line == nil {
 				continue // without a queue it leaves the beats to their expiry
 			}
 			t.Run(tt.name+"/"+how, func(t *testing.T) {
-				holder, line, chosen, left := scripttest.WaitNamed("c9", 1, letters), tt.line, tt.chosen, tt.left
+				holder, line, chosen, left := WaitNamed("c9", 1, letters), tt.line, tt.chosen, tt.left
 				if how == "rw_release" {
 					chosen, line, left = toWrite(chosen)[0], toWrite(line...), toWrite(left...)
 				}
-				b := scripttest.NewHeld(t, server, holder)
+				b := NewHeld(t, server, holder)
 				l := b.Listen("c1")
 				b.Show(tt.heartbeats)
 				b.Line(time.Minute, line...)
 				b.RequireDone(holder.Release())
 				b.RequireHandedTo(chosen, left)
-				if chosen != scripttest.Nobody && chosen.Client() == "c1" {
+				if chosen != Nobody && chosen.Client() == "c1" {
 					require.Equal(t, []string{string(chosen) + " " + b.Key}, l.Heard())
 				} else {
 					require.Empty(t, l.Heard())
@@ -78,10 +77,10 @@ func TestQueueScriptHandOff(t *testing.T) {
 }
 
 // toWrite returns the same waits for a read/write lock.
-func toWrite(waits ...scripttest.Wait) (all []scripttest.Wait) {
+func toWrite(waits ...Wait) (all []Wait) {
 	replacer := strings.NewReplacer(":pf:", ":wf:", ":pu:", ":wu:", ":rf:", ":wf:")
 	for _, w := range waits {
-		all = append(all, scripttest.Wait(replacer.Replace(string(w))))
+		all = append(all, Wait(replacer.Replace(string(w))))
 	}
 	return all
 }
@@ -90,27 +89,27 @@ func toWrite(waits ...scripttest.Wait) (all []scripttest.Wait) {
 // without memory.
 func TestQueueScriptHandOffByAll(t *testing.T) {
 	s := redistest.Start(t)
-	first, second := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c1", 2, "pf")
-	other, holder, reentrant := scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c9", 1, "pf"), scripttest.WaitNamed("c9", 1, "rf")
+	first, second := WaitNamed("c1", 1, "pf"), WaitNamed("c1", 2, "pf")
+	other, holder, reentrant := WaitNamed("c2", 1, "pf"), WaitNamed("c9", 1, "pf"), WaitNamed("c9", 1, "rf")
 	for _, tt := range []struct {
 		name   string
 		script script.Call
 		held   string // what the lock is before, "" for free
 		answer string
-		left   []scripttest.Wait
+		left   []Wait
 	}{
 		{"try", other.Try(), "", "0", nil},
-		{"enqueue", other.Enqueue(), "", "0", []scripttest.Wait{other}},
+		{"enqueue", other.Enqueue(), "", "0", []Wait{other}},
 		{"claim of one that is not queued", other.Claim(), "", "3", nil},
 		{"claim, not the first", second.Claim(), "", "0", nil},
 		{"cancel, free", other.Cancel(0), "", "1", nil},
 		{"cancel, free, with the hold", other.Cancel(1), "", "1", nil},
-		{"cancel for nobody", scripttest.CancelNobody, "", "1", nil},
+		{"cancel for nobody", CancelNobody, "", "1", nil},
 		{"cancel, reserved", other.Cancel(0), other.Reserved(), "1", nil},
 		{"cancel, held", other.Cancel(1), other.Held(), "1", nil},
-		{"poll", scripttest.PollAs("c2"), "", "1", nil},
-		{"poll of waits", scripttest.PollAs("c2", string(other), "9999999999999999"), "", "1", []scripttest.Wait{other}},
-		{"poll of the same client", scripttest.PollAs("c1"), "", "1", nil},
+		{"poll", PollAs("c2"), "", "1", nil},
+		{"poll of waits", PollAs("c2", string(other), "9999999999999999"), "", "1", []Wait{other}},
+		{"poll of the same client", PollAs("c1"), "", "1", nil},
 		{"release", holder.Release(), holder.Held(), "1", nil},
 		{"reentrant_release", reentrant.Release(), reentrant.Held(), "1", nil},
 	} {
@@ -119,17 +118,17 @@ func TestQueueScriptHandOffByAll(t *testing.T) {
 				continue // is refused
 			}
 			t.Run(tt.name+"/"+memory, func(t *testing.T) {
-				b := scripttest.NewQueue(t, s)
+				b := NewQueue(t, s)
 				l := b.Listen("c1")
-				b.Show(map[string]scripttest.Heartbeat{"c1": {Age: 0, Counted: 1}})
-				b.Line(time.Minute, append(scripttest.StaleWaits(3, "pf"), first, second)...)
+				b.Show(map[string]Heartbeat{"c1": {Age: 0, Counted: 1}})
+				b.Line(time.Minute, append(StaleWaits(3, "pf"), first, second)...)
 				b.Store(tt.held)
 				if memory == "none" {
 					fillMemory(t, s)
 				}
 				answer := b.Ask(tt.script)
 				require.Equal(t, tt.answer, answer[0])
-				b.RequireHandedTo(first, append([]scripttest.Wait{second}, tt.left...))
+				b.RequireHandedTo(first, append([]Wait{second}, tt.left...))
 				require.Contains(t, l.Heard(), string(first)+" "+b.Key)
 				if tt.script.Script == script.Claim && tt.answer == "0" {
 					require.Equal(t, string(b.Do("ZSCORE", b.QueueKey(), string(second)).([]byte)), answer[1])
@@ -147,8 +146,8 @@ func TestQueueScriptHandOffByAll(t *testing.T) {
 func TestQueueScriptHandOffAfterAKeep(t *testing.T) {
 	for _, letters := range allLetters {
 		t.Run(letters, func(t *testing.T) {
-			holder, w := scripttest.WaitNamed("c9", 1, letters), scripttest.WaitNamed("c1", 1, letters)
-			b := scripttest.NewHeld(t, server, holder)
+			holder, w := WaitNamed("c9", 1, letters), WaitNamed("c1", 1, letters)
+			b := NewHeld(t, server, holder)
 			over, keep := holder.Release(), holder.ReleaseAndKeep(5*time.Second)
 			b.Queued(w)
 			if letters[0] == 'r' {
@@ -173,18 +172,18 @@ func TestQueueScriptHandOffAfterAKeep(t *testing.T) {
 // the queue as it is.
 func TestQueueScriptReleaseTakesAWaitOut(t *testing.T) {
 	for _, letters := range []string{"pu", "ru"} {
-		holder, idle, next := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c1", 2, letters), scripttest.WaitNamed("c2", 1, letters)
+		holder, idle, next := WaitNamed("c1", 1, letters), WaitNamed("c1", 2, letters), WaitNamed("c2", 1, letters)
 		release := holder.Release()
 		release.Args = append(release.Args, string(idle))
-		held := func(w scripttest.Wait, line ...scripttest.Wait) *scripttest.Queue {
-			b := scripttest.NewHeld(t, server, w)
+		held := func(w Wait, line ...Wait) *Queue {
+			b := NewHeld(t, server, w)
 			b.Queued(line...)
 			return b
 		}
 		for _, tt := range []struct {
-			line   []scripttest.Wait
-			chosen scripttest.Wait
-		}{{[]scripttest.Wait{idle}, scripttest.Nobody}, {[]scripttest.Wait{idle, next}, next}, {[]scripttest.Wait{next, idle}, next}, {[]scripttest.Wait{next}, next}} {
+			line   []Wait
+			chosen Wait
+		}{{[]Wait{idle}, Nobody}, {[]Wait{idle, next}, next}, {[]Wait{next, idle}, next}, {[]Wait{next}, next}} {
 			b := held(holder, tt.line...)
 			b.RequireDone(release)
 			b.RequireHandedTo(tt.chosen, nil)
@@ -199,7 +198,7 @@ func TestQueueScriptReleaseTakesAWaitOut(t *testing.T) {
 			b.RequireDone(keep)
 			b.RequireWaits("kept")
 		}
-		held(next, idle).Steps(scripttest.Step("the lock of another", release, "0", []string{next.Held()}, idle))
+		held(next, idle).Steps(Step("the lock of another", release, "0", []string{next.Held()}, idle))
 		b := held(holder, idle)
 		require.Equal(t, int64(1), b.Do("EVAL", append([]any{release.Script.Source, 1, b.Key}, release.Args...)...))
 		b.Require("the lock's key only", nil, idle)
@@ -213,12 +212,12 @@ func TestQueueScriptReleaseTakesAWaitOut(t *testing.T) {
 // An unfair wait that is young is only woken, and the lock stays free. It is
 // reserved for a wait that is older, or fair, or from the future.
 func TestQueueScriptShortWaits(t *testing.T) {
-	holder := scripttest.WaitNamed("c9", 1, "pu")
-	release := func(b *scripttest.Queue, ago time.Duration, w scripttest.Wait) {
+	holder := WaitNamed("c9", 1, "pu")
+	release := func(b *Queue, ago time.Duration, w Wait) {
 		b.Clear()
 		b.RequireDone(holder.Try())
-		b.Show(map[string]scripttest.Heartbeat{"c1": {Age: 0, Counted: 1}})
-		b.Line(time.Minute, scripttest.StaleWaits(2, "pf")...)
+		b.Show(map[string]Heartbeat{"c1": {Age: 0, Counted: 1}})
+		b.Line(time.Minute, StaleWaits(2, "pf")...)
 		r := holder.Release()
 		r.Key = b.Key
 		// One transaction, so that a busy machine is not between them.
@@ -229,7 +228,7 @@ func TestQueueScriptShortWaits(t *testing.T) {
 		require.Equal(b, []any{int64(1), int64(1)}, b.Do("EXEC"))
 	}
 	for _, letters := range allLetters {
-		b, w := scripttest.NewQueue(t, server), scripttest.WaitNamed("c1", 1, letters)
+		b, w := NewQueue(t, server), WaitNamed("c1", 1, letters)
 		l := b.Listen("c1")
 		if letters[1] == 'f' {
 			release(b, 0, w)
@@ -241,14 +240,14 @@ func TestQueueScriptShortWaits(t *testing.T) {
 			require.Equal(t, []string{string(w) + " " + b.Key}, l.Heard(), "woken")
 			return b.Lock() == ""
 		}, "it is only woken")
-		b.RequireHandedTo(scripttest.Nobody, []scripttest.Wait{w})
-		b.Steps(scripttest.Step("it takes the lock", w.Claim(), "1", []string{w.Held()}))
+		b.RequireHandedTo(Nobody, []Wait{w})
+		b.Steps(Step("it takes the lock", w.Claim(), "1", []string{w.Held()}))
 		for _, ago := range []time.Duration{10*time.Millisecond + time.Microsecond, time.Minute, -time.Minute} {
 			release(b, ago, w)
 			b.RequireHandedTo(w, nil)
 		}
 	}
-	b, w := scripttest.NewQueue(t, server), scripttest.WaitNamed("c1", 1, "pu")
+	b, w := NewQueue(t, server), WaitNamed("c1", 1, "pu")
 	b.Until(func() bool {
 		b.Clear()
 		b.Live("c1")

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // kinds are the kinds of locks whose scripts limit the same: the letters of two
@@ -20,16 +19,16 @@ var kinds = map[string][2]string{"plain": {"pf", "pf"}, "reentrant": {"rf", "rf"
 func TestEnqueueIsLimited(t *testing.T) {
 	for kind, letters := range kinds {
 		t.Run(kind, func(t *testing.T) {
-			holder, first, second := scripttest.WaitNamed("c9", 1, letters[1]), scripttest.WaitNamed("c1", 1, letters[0]), scripttest.WaitNamed("c2", 1, letters[1])
-			third, fourth := scripttest.WaitNamed("c3", 1, letters[0]), scripttest.WaitNamed("c4", 1, letters[0])
+			holder, first, second := WaitNamed("c9", 1, letters[1]), WaitNamed("c1", 1, letters[0]), WaitNamed("c2", 1, letters[1])
+			third, fourth := WaitNamed("c3", 1, letters[0]), WaitNamed("c4", 1, letters[0])
 			held := []string{holder.Held()}
-			scripttest.NewHeld(t, server, holder).Steps(
-				scripttest.Step("the first", first.EnqueueLimited("", 2), "0", held, first),
-				scripttest.Step("the second", second.EnqueueLimited("", 2), "0", held, first, second),
-				scripttest.Step("full", third.EnqueueLimited("", 2), "5", held, first, second),
-				scripttest.Step("is in the queue", second.EnqueueLimited("", 2), "0", held, first, second),
-				scripttest.Step("has a ticket", third.EnqueueLimited("1", 2), "0", held, third, first, second),
-				scripttest.Step("not full", fourth.EnqueueLimited("", 4), "0", held, third, first, second, fourth),
+			NewHeld(t, server, holder).Steps(
+				Step("the first", first.EnqueueLimited("", 2), "0", held, first),
+				Step("the second", second.EnqueueLimited("", 2), "0", held, first, second),
+				Step("full", third.EnqueueLimited("", 2), "5", held, first, second),
+				Step("is in the queue", second.EnqueueLimited("", 2), "0", held, first, second),
+				Step("has a ticket", third.EnqueueLimited("1", 2), "0", held, third, first, second),
+				Step("not full", fourth.EnqueueLimited("", 4), "0", held, third, first, second, fourth),
 			)
 		})
 	}
@@ -39,25 +38,25 @@ func TestEnqueueIsLimited(t *testing.T) {
 // client of the waits is alive.
 func TestEnqueueAtAFullQueueOfAFreeLock(t *testing.T) {
 	for kind, letters := range kinds {
-		w, other := scripttest.WaitNamed("c1", 1, letters[0]), scripttest.WaitNamed("c2", 1, letters[1])
-		gone := func(n int) []scripttest.Wait { return scripttest.StaleWaits(n, letters[1]) }
+		w, other := WaitNamed("c1", 1, letters[0]), WaitNamed("c2", 1, letters[1])
+		gone := func(n int) []Wait { return StaleWaits(n, letters[1]) }
 		for name, tt := range map[string]struct {
-			line  []scripttest.Wait
-			asks  scripttest.Wait
+			line  []Wait
+			asks  Wait
 			limit int
 			want  string
 			lock  []string
-			left  []scripttest.Wait
+			left  []Wait
 		}{
-			"handed off":                             {[]scripttest.Wait{other}, w, 1, "5", []string{other.Reserved()}, nil},
+			"handed off":                             {[]Wait{other}, w, 1, "5", []string{other.Reserved()}, nil},
 			"all are gone":                           {gone(3), w, 3, "1", []string{w.Held()}, nil},
 			"more are gone than one script examines": {gone(130), w, 3, "5", nil, gone(130)[128:]},
 			"handed off behind others":               {append(gone(3), w), other, 3, "5", []string{w.Reserved()}, nil},
 		} {
 			t.Run(kind+"/"+name, func(t *testing.T) {
-				b := scripttest.NewQueue(t, server)
+				b := NewQueue(t, server)
 				b.Queued(tt.line...)
-				b.Steps(scripttest.Step(name, tt.asks.EnqueueLimited("", tt.limit), tt.want, tt.lock, tt.left...))
+				b.Steps(Step(name, tt.asks.EnqueueLimited("", tt.limit), tt.want, tt.lock, tt.left...))
 			})
 		}
 	}
@@ -66,34 +65,34 @@ func TestEnqueueAtAFullQueueOfAFreeLock(t *testing.T) {
 // No script examines more than 128 waits. One that finds more reports it, and a
 // cancel for nobody continues.
 func TestQueueScriptHandOffLimit(t *testing.T) {
-	live, other, holder, reentrant := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf"), scripttest.WaitNamed("c9", 1, "pf"), scripttest.WaitNamed("c9", 1, "rf")
-	x, y, writes := scripttest.WaitNamed("c9", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c1", 1, "wf")
-	gone := scripttest.StaleWaits(300, "pf")
+	live, other, holder, reentrant := WaitNamed("c1", 1, "pf"), WaitNamed("c2", 1, "pf"), WaitNamed("c9", 1, "pf"), WaitNamed("c9", 1, "rf")
+	x, y, writes := WaitNamed("c9", 1, "sf"), WaitNamed("c2", 1, "sf"), WaitNamed("c1", 1, "wf")
+	gone := StaleWaits(300, "pf")
 	for name, tt := range map[string]struct {
 		call script.Call
-		live scripttest.Wait
-		held []scripttest.Wait
+		live Wait
+		held []Wait
 	}{
-		"release":              {holder.Release(), live, []scripttest.Wait{holder}},
-		"reentrant_release":    {reentrant.Release(), live, []scripttest.Wait{reentrant}},
-		"cancel":               {holder.Cancel(1), live, []scripttest.Wait{holder}},
-		"cancel for nobody":    {scripttest.CancelNobody, live, nil},
+		"release":              {holder.Release(), live, []Wait{holder}},
+		"reentrant_release":    {reentrant.Release(), live, []Wait{reentrant}},
+		"cancel":               {holder.Cancel(1), live, []Wait{holder}},
+		"cancel for nobody":    {CancelNobody, live, nil},
 		"try":                  {other.Try(), live, nil},
 		"enqueue":              {other.Enqueue(), live, nil},
 		"claim":                {live.Claim(), live, nil},
-		"poll":                 {scripttest.PollAs("c2"), live, nil},
-		"force":                {force, live, []scripttest.Wait{holder}},
-		"rw_release":           {x.Release(), writes, []scripttest.Wait{x}},
-		"rw_cancel":            {x.Cancel(1), writes, []scripttest.Wait{x}},
-		"rw_cancel for nobody": {scripttest.RWCancelNobody, writes, nil},
+		"poll":                 {PollAs("c2"), live, nil},
+		"force":                {force, live, []Wait{holder}},
+		"rw_release":           {x.Release(), writes, []Wait{x}},
+		"rw_cancel":            {x.Cancel(1), writes, []Wait{x}},
+		"rw_cancel for nobody": {RWCancelNobody, writes, nil},
 		"rw_try":               {y.Try(), writes, nil},
 		"rw_enqueue":           {y.Enqueue(), writes, nil},
 		"rw_claim":             {writes.Claim(), writes, nil},
-		"rw_poll":              {scripttest.RWPollAs("c1"), writes, nil},
-		"rw_force":             {rwForce, writes, []scripttest.Wait{x}},
+		"rw_poll":              {RWPollAs("c1"), writes, nil},
+		"rw_force":             {rwForce, writes, []Wait{x}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewHeld(t, server, tt.held...)
+			b := NewHeld(t, server, tt.held...)
 			b.Queued(append(slices.Clone(gone), tt.live)...)
 			answer := b.Ask(tt.call)
 			require.Equal(t, "4", answer[0])
@@ -104,9 +103,9 @@ func TestQueueScriptHandOffLimit(t *testing.T) {
 				require.Equal(t, string(b.Do("ZSCORE", b.QueueKey(), tt.call.Args[0].(string)).([]byte)), answer[1])
 				require.Equal(t, "-2", answer[2], "the lock is free")
 			}
-			proceed := scripttest.CancelNobody
+			proceed := CancelNobody
 			if tt.live == writes {
-				proceed = scripttest.RWCancelNobody
+				proceed = RWCancelNobody
 			}
 			require.Equal(t, "4", b.Code(proceed))
 			require.Equal(t, string(gone[256]), b.Waits()[0])
@@ -115,14 +114,14 @@ func TestQueueScriptHandOffLimit(t *testing.T) {
 		})
 	}
 	for n, reached := range map[int]bool{127: true, 128: false, 129: false} {
-		b := scripttest.NewHeld(t, server, holder)
+		b := NewHeld(t, server, holder)
 		b.Queued(append(slices.Clone(gone[:n]), live)...)
 		require.Equal(t, reached, b.Code(holder.Release()) == "1", n)
 		require.Equal(t, reached, b.Lock() == live.Reserved(), n)
 		require.Equal(t, !reached, slices.Contains(b.Waits(), string(live)), n)
 	}
-	b := scripttest.NewHeld(t, server, holder)
+	b := NewHeld(t, server, holder)
 	b.Queued(gone[:128]...)
 	b.RequireDone(holder.Release())
-	b.RequireHandedTo(scripttest.Nobody, nil)
+	b.RequireHandedTo(Nobody, nil)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // server is for tests that neither stop nor configure it.
@@ -27,8 +26,8 @@ var allLetters = []string{"pu", "pf", "ru", "rf"}
 
 // multiOfOne acquires a MultiLock of one key, and redLock the lock of a node.
 var (
-	multiOfOne = script.Call{Script: script.MultiAcquire, Args: []any{scripttest.Plain1, 60_000, 0, "", 1, "", 0}}
-	redLock    = script.Call{Script: script.RedLockAcquire, Args: []any{scripttest.Plain1, 60_000, 0, "", 0}}
+	multiOfOne = script.Call{Script: script.MultiAcquire, Args: []any{Plain1, 60_000, 0, "", 1, "", 0}}
+	redLock    = script.Call{Script: script.RedLockAcquire, Args: []any{Plain1, 60_000, 0, "", 0}}
 )
 
 // fillMemory makes the server refuse what needs memory, until the test ends.
@@ -51,7 +50,7 @@ const slack = 10e6
 
 // requireDue requires that a task is due that many microseconds after a call
 // that was made since before.
-func requireDue(t testing.TB, b *scripttest.Tasks, before, after int64, id string) {
+func requireDue(t testing.TB, b *Tasks, before, after int64, id string) {
 	t.Helper()
 	score := b.Score("d", id)
 	require.GreaterOrEqual(t, score, before+after)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/test/scripttest"
+	"github.com/relock-go/relock/internal/test/locktest"
 )
 
 // sharded is a client whose messages go to sharded channels.
@@ -22,60 +22,60 @@ type sending struct {
 }
 
 // senders are the scripts that send messages. Each prepares its state.
-var senders = map[string]func(*scripttest.Queue) sending{
-	"enqueue": func(b *scripttest.Queue) sending {
-		b.RequireDone(scripttest.WaitNamed("c9", 1, "pf").Try())
-		call := scripttest.WaitNamed(sharded, 1, "pf").Enqueue()
+var senders = map[string]func(*Queue) sending{
+	"enqueue": func(b *Queue) sending {
+		b.RequireDone(WaitNamed("c9", 1, "pf").Try())
+		call := WaitNamed(sharded, 1, "pf").Enqueue()
 		return sending{texts: []string{""}, send: func() string { b.Ask(call); return "" }}
 	},
-	"poll": func(b *scripttest.Queue) sending {
-		return sending{texts: []string{""}, send: func() string { return b.Ask(scripttest.PollAs(sharded))[3] }}
+	"poll": func(b *Queue) sending {
+		return sending{texts: []string{""}, send: func() string { return b.Ask(PollAs(sharded))[3] }}
 	},
-	"rw_poll": func(b *scripttest.Queue) sending {
-		return sending{texts: []string{""}, send: func() string { return b.Ask(scripttest.RWPollAs(sharded))[3] }}
+	"rw_poll": func(b *Queue) sending {
+		return sending{texts: []string{""}, send: func() string { return b.Ask(RWPollAs(sharded))[3] }}
 	},
-	"release": func(b *scripttest.Queue) sending {
-		holder, w := scripttest.WaitNamed("c9", 1, "pf"), scripttest.WaitNamed(sharded, 1, "pf")
+	"release": func(b *Queue) sending {
+		holder, w := WaitNamed("c9", 1, "pf"), WaitNamed(sharded, 1, "pf")
 		b.RequireDone(holder.Try())
 		b.Queued(w)
 		return notifying(b, holder.Release(), string(w))
 	},
-	"rw_release": func(b *scripttest.Queue) sending {
-		holder, x, y := scripttest.WaitNamed("c9", 1, "wf"), scripttest.WaitNamed(sharded, 1, "sf"), scripttest.WaitNamed(sharded, 2, "sf")
+	"rw_release": func(b *Queue) sending {
+		holder, x, y := WaitNamed("c9", 1, "wf"), WaitNamed(sharded, 1, "sf"), WaitNamed(sharded, 2, "sf")
 		b.RequireDone(holder.Try())
 		b.Queued(x, y)
 		return notifying(b, holder.Release(), string(x), string(y))
 	},
-	"force": func(b *scripttest.Queue) sending {
-		holder := scripttest.WaitNamed(sharded, 1, "rf")
+	"force": func(b *Queue) sending {
+		holder := WaitNamed(sharded, 1, "rf")
 		b.RequireDone(holder.Try())
 		return notifying(b, force, "forced:"+holder.Hold())
 	},
-	"rw_force": func(b *scripttest.Queue) sending {
-		holder := scripttest.WaitNamed(sharded, 1, "wf")
+	"rw_force": func(b *Queue) sending {
+		holder := WaitNamed(sharded, 1, "wf")
 		b.RequireDone(holder.Try())
 		return notifying(b, rwForce, "forced:"+holder.Hold())
 	},
-	"redlock_acquire": func(b *scripttest.Queue) sending {
-		b.Store(scripttest.Plain3)
-		call := wants(script.RedLockWait, scripttest.Plain1, sharded+":1:q")
+	"redlock_acquire": func(b *Queue) sending {
+		b.Store(Plain3)
+		call := wants(script.RedLockWait, Plain1, sharded+":1:q")
 		return sending{texts: []string{""}, send: func() string { return b.Ask(call)[4] }}
 	},
-	"redlock_release": func(b *scripttest.Queue) sending {
-		holder := scripttest.RedValue("h1", 1)
+	"redlock_release": func(b *Queue) sending {
+		holder := locktest.RedValue("h1", 1)
 		n := newRedNode(b, server, holder, sharded+":1:q")
 		n.Less = b.Less
 		return notifying(n.Queue, redRelease(holder, 0), sharded+":1:q")
 	},
-	"task_receive": func(b *scripttest.Queue) sending {
-		q := scripttest.NewTasks(b, server)
+	"task_receive": func(b *Queue) sending {
+		q := NewTasks(b, server)
 		q.Less = b.Less
 		return sending{texts: []string{""}, queue: q.Q, send: func() string {
-			return fmt.Sprint(q.Receive(scripttest.Receive{Receiver: sharded + ":1", N: 1, Want: 1, Heartbeat: 1}).Heard)
+			return fmt.Sprint(q.Receive(Receive{Receiver: sharded + ":1", N: 1, Want: 1, Heartbeat: 1}).Heard)
 		}}
 	},
-	"task_enqueue": func(b *scripttest.Queue) sending {
-		q := scripttest.NewTasks(b, server)
+	"task_enqueue": func(b *Queue) sending {
+		q := NewTasks(b, server)
 		q.Less = b.Less
 		q.Do("ZADD", q.Key("i"), q.Now(), sharded+":1")
 		return sending{texts: []string{"tasks:" + sharded + ":1 " + q.Q}, queue: q.Q, send: func() string { q.Enqueue("", "a"); return "" }}
@@ -83,7 +83,7 @@ var senders = map[string]func(*scripttest.Queue) sending{
 }
 
 // notifying returns a call that names each of these to the client.
-func notifying(b *scripttest.Queue, call script.Call, named ...string) sending {
+func notifying(b *Queue, call script.Call, named ...string) sending {
 	s := sending{send: func() string { b.RequireDone(call); return "" }}
 	for _, name := range named {
 		s.texts = append(s.texts, name+" "+b.Key)
@@ -112,12 +112,12 @@ func TestScriptsMessagesToShardedClients(t *testing.T) {
 			{"refused", []any{"-spublish", "-publish"}, true, true, "", "-1"},
 		} {
 			t.Run(name+"/"+tt.name, func(t *testing.T) {
-				b := scripttest.NewQueue(t, server)
+				b := NewQueue(t, server)
 				if tt.denied != nil {
 					b.Deny(tt.denied...)
 				}
 				s := begin(b)
-				heard := map[string]*scripttest.Listener{}
+				heard := map[string]*Listener{}
 				if tt.sharded {
 					heard["sharded"] = b.ListenSharded(cmp.Or(s.queue, b.Key), sharded)
 				}

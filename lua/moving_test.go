@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // At the old server of a half moved slot a script may not use a key that it has
@@ -21,11 +20,11 @@ func TestClaimWhileASlotMoves(t *testing.T) {
 	if c.MasterOf(t, tag) != from {
 		from, to = to, from
 	}
-	first, next := scripttest.WaitNamed(sharded, 1, "rf"), scripttest.WaitNamed(sharded, 2, "rf")
-	b := scripttest.NewHeld(t, from, scripttest.WaitNamed("c9", 1, "rf"))
+	first, next := WaitNamed(sharded, 1, "rf"), WaitNamed(sharded, 2, "rf")
+	b := NewHeld(t, from, WaitNamed("c9", 1, "rf"))
 	b.Live(sharded)
 	b.Line(time.Millisecond, first, next)
-	b.RequireDone(scripttest.WaitNamed("c9", 1, "rf").Release())
+	b.RequireDone(WaitNamed("c9", 1, "rf").Release())
 	move := c.BeginMove(t, c.SlotOf(t, tag), to)
 	_, err := b.Try(first.Claim())
 	require.ErrorContains(t, err, "TRYAGAIN relock: take")
@@ -39,14 +38,14 @@ func TestHandOffAfterASlotHasMoved(t *testing.T) {
 	for name, client := range map[string]string{"of a Cluster": sharded, "of one server": "c1"} {
 		for age, keeps := range map[time.Duration]bool{2500 * time.Millisecond: true, 2501 * time.Millisecond: false} {
 			t.Run(fmt.Sprint(name, " ", age), func(t *testing.T) {
-				first, next := scripttest.WaitNamed(client, 1, "pf"), scripttest.WaitNamed("c2", 1, "pf")
-				holder := scripttest.WaitNamed("c9", 1, "pf")
-				b := scripttest.NewHeld(t, server, holder)
-				b.Show(map[string]scripttest.Heartbeat{client: {Age: age, Counted: 1}, "c2": {Counted: 0}})
+				first, next := WaitNamed(client, 1, "pf"), WaitNamed("c2", 1, "pf")
+				holder := WaitNamed("c9", 1, "pf")
+				b := NewHeld(t, server, holder)
+				b.Show(map[string]Heartbeat{client: {Age: age, Counted: 1}, "c2": {Counted: 0}})
 				b.Line(time.Millisecond, first, next)
 				b.RequireDone(holder.Release())
 				if keeps {
-					b.RequireHandedTo(first, []scripttest.Wait{next})
+					b.RequireHandedTo(first, []Wait{next})
 				} else {
 					b.RequireHandedTo(next, nil)
 				}

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // All keys are taken or none, whatever they hold. A copy that comes late
@@ -25,42 +24,42 @@ func TestMultiScript(t *testing.T) {
 		want    []int64
 	}{
 		{"all are free", []string{"", "", ""}, 0, "", []int64{1}},
-		{"all are ours", []string{scripttest.Plain1, scripttest.Plain1, scripttest.Plain1}, 0, "", []int64{1}},
-		{"some are ours", []string{"", scripttest.Plain1, ""}, 0, "", []int64{1}},
-		{"the first is held", []string{scripttest.Plain3, "", ""}, 0, "", []int64{0, 1}},
-		{"the last is held", []string{"", "", scripttest.Plain3}, 0, "", []int64{0, 3}},
-		{"two are held", []string{"", scripttest.Plain3, scripttest.Plain3}, 0, "", []int64{0, 2}},
-		{"held and ours", []string{scripttest.Plain1, scripttest.Plain3, ""}, 0, "", []int64{0, 2}},
+		{"all are ours", []string{Plain1, Plain1, Plain1}, 0, "", []int64{1}},
+		{"some are ours", []string{"", Plain1, ""}, 0, "", []int64{1}},
+		{"the first is held", []string{Plain3, "", ""}, 0, "", []int64{0, 1}},
+		{"the last is held", []string{"", "", Plain3}, 0, "", []int64{0, 3}},
+		{"two are held", []string{"", Plain3, Plain3}, 0, "", []int64{0, 2}},
+		{"held and ours", []string{Plain1, Plain3, ""}, 0, "", []int64{0, 2}},
 		{"kept", []string{"", kept, ""}, 0, "", []int64{0, 2}},
 		{"reserved", []string{reserved, "", ""}, 0, "", []int64{0, 1}},
 		{"fair", []string{"", "", fair}, 0, "", []int64{-1, 3}},
 		{"reserved for a fair one", []string{fairWait, "", ""}, 0, "", []int64{-1, 1}},
 		{"reserved for a reentrant one", []string{"", reenter, ""}, 0, "", []int64{-1, 2}},
 		{"something else", []string{"", "text", ""}, 0, "", []int64{-1, 2}},
-		{"another type", []string{"", "hash", scripttest.Plain3}, 0, "", []int64{-1, 2}},
-		{"ours, and another type", []string{scripttest.Plain1, "", "hash"}, 0, "", []int64{-1, 3}},
-		{"the call has one by itself", []string{"", scripttest.Plain2, ""}, 2, scripttest.Plain2, []int64{1}},
-		{"that one has ended", []string{"", "", ""}, 2, scripttest.Plain2, []int64{1}},
-		{"that one is another's now", []string{"", scripttest.Plain3, ""}, 2, scripttest.Plain2, []int64{0, 2}},
-		{"it is on another key", []string{"", scripttest.Plain2, ""}, 3, scripttest.Plain2, []int64{0, 2}},
+		{"another type", []string{"", "hash", Plain3}, 0, "", []int64{-1, 2}},
+		{"ours, and another type", []string{Plain1, "", "hash"}, 0, "", []int64{-1, 3}},
+		{"the call has one by itself", []string{"", Plain2, ""}, 2, Plain2, []int64{1}},
+		{"that one has ended", []string{"", "", ""}, 2, Plain2, []int64{1}},
+		{"that one is another's now", []string{"", Plain3, ""}, 2, Plain2, []int64{0, 2}},
+		{"it is on another key", []string{"", Plain2, ""}, 3, Plain2, []int64{0, 2}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewMulti(t, server, 3)
+			b := NewMulti(t, server, 3)
 			b.Put(tt.before...)
-			require.Equal(t, tt.want, b.Acquire(scripttest.Plain1, scripttest.LongLease, tt.own, tt.earlier))
+			require.Equal(t, tt.want, b.Acquire(Plain1, LongLease, tt.own, tt.earlier))
 			if tt.want[0] != 1 {
 				require.Equal(t, tt.before, b.Holds())
 				for n, value := range tt.before {
 					if value != "" && value != "hash" {
-						scripttest.RequireExpiry(t, scripttest.Lease, b.TTL(b.Keys[n]))
+						RequireExpiry(t, Lease, b.TTL(b.Keys[n]))
 					}
 				}
 				return
 			}
-			require.Equal(t, []string{scripttest.Plain1, scripttest.Plain1, scripttest.Plain1}, b.Holds())
-			require.Equal(t, []int64{1}, b.Acquire(scripttest.Plain1, scripttest.Lease, tt.own, tt.earlier), "a late copy")
+			require.Equal(t, []string{Plain1, Plain1, Plain1}, b.Holds())
+			require.Equal(t, []int64{1}, b.Acquire(Plain1, Lease, tt.own, tt.earlier), "a late copy")
 			for _, key := range b.Keys {
-				scripttest.RequireExpiry(t, scripttest.LongLease, b.TTL(key))
+				RequireExpiry(t, LongLease, b.TTL(key))
 			}
 		})
 	}
@@ -80,24 +79,24 @@ func TestMultiScriptKeeps(t *testing.T) {
 		want   []int64
 		after  []string
 	}{
-		{"free ones", []string{"", "", scripttest.Plain3, ""}, 0, []int64{0, 3}, []string{scripttest.Plain1, scripttest.Plain1, scripttest.Plain3, ""}},
-		{"nothing", []string{scripttest.Plain3, "", "", ""}, 0, []int64{0, 1}, []string{scripttest.Plain3, "", "", ""}},
-		{"kept before", []string{kept, kept, scripttest.Plain3, ""}, 0, []int64{0, 3}, []string{scripttest.Plain1, scripttest.Plain1, scripttest.Plain3, ""}},
-		{"the one that it was handed", []string{kept, handed, scripttest.Plain3, ""}, 2, []int64{0, 3}, []string{scripttest.Plain1, scripttest.Plain1, scripttest.Plain3, ""}},
-		{"not the one that it was handed behind", []string{kept, scripttest.Plain3, handed, ""}, 3, []int64{0, 2, 1}, []string{scripttest.Plain1, scripttest.Plain3, "", ""}},
-		{"kept ones behind are left to the caller", []string{"", scripttest.Plain3, kept, ""}, 0, []int64{0, 2}, []string{scripttest.Plain1, scripttest.Plain3, kept, ""}},
+		{"free ones", []string{"", "", Plain3, ""}, 0, []int64{0, 3}, []string{Plain1, Plain1, Plain3, ""}},
+		{"nothing", []string{Plain3, "", "", ""}, 0, []int64{0, 1}, []string{Plain3, "", "", ""}},
+		{"kept before", []string{kept, kept, Plain3, ""}, 0, []int64{0, 3}, []string{Plain1, Plain1, Plain3, ""}},
+		{"the one that it was handed", []string{kept, handed, Plain3, ""}, 2, []int64{0, 3}, []string{Plain1, Plain1, Plain3, ""}},
+		{"not the one that it was handed behind", []string{kept, Plain3, handed, ""}, 3, []int64{0, 2, 1}, []string{Plain1, Plain3, "", ""}},
+		{"kept ones behind are left to the caller", []string{"", Plain3, kept, ""}, 0, []int64{0, 2}, []string{Plain1, Plain3, kept, ""}},
 		{"nothing before another kind", []string{kept, handed, "text", ""}, 2, []int64{-1, 3, 1}, []string{kept, "", "text", ""}},
-		{"all, for the hold", []string{kept, kept, handed, ""}, 3, []int64{1}, []string{scripttest.Plain1, scripttest.Plain1, scripttest.Plain1, scripttest.Plain1}},
+		{"all, for the hold", []string{kept, kept, handed, ""}, 3, []int64{1}, []string{Plain1, Plain1, Plain1, Plain1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewMulti(t, server, 4)
+			b := NewMulti(t, server, 4)
 			b.Put(tt.before...)
-			require.Equal(t, tt.want, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, tt.own, handed, kept, wayKeep))
+			require.Equal(t, tt.want, b.AcquireOrKeep(Plain1, LongLease, tt.own, handed, kept, wayKeep))
 			require.Equal(t, tt.after, b.Holds())
-			lasts := map[bool]time.Duration{true: scripttest.LongLease, false: wayKeep}[tt.want[0] == 1]
+			lasts := map[bool]time.Duration{true: LongLease, false: wayKeep}[tt.want[0] == 1]
 			for n, value := range tt.after {
-				if value == scripttest.Plain1 {
-					scripttest.RequireExpiry(t, lasts, b.TTL(b.Keys[n]))
+				if value == Plain1 {
+					RequireExpiry(t, lasts, b.TTL(b.Keys[n]))
 				}
 			}
 		})
@@ -107,53 +106,53 @@ func TestMultiScriptKeeps(t *testing.T) {
 // A late copy of a try that keeps keys shortens no lease of the hold that came
 // of the same value, and takes nothing from the call's later tries.
 func TestMultiScriptLateCopiesOfAKeep(t *testing.T) {
-	b := scripttest.NewMulti(t, server, 3)
-	require.Equal(t, []int64{1}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
-	b.Do("SET", b.Keys[2], scripttest.Plain3, "PX", scripttest.Lease.Milliseconds())
-	require.Equal(t, []int64{0, 3}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
-	scripttest.RequireExpiry(t, scripttest.LongLease, b.TTL(b.Keys[0]))
-	scripttest.RequireExpiry(t, scripttest.LongLease, b.TTL(b.Keys[1]))
+	b := NewMulti(t, server, 3)
+	require.Equal(t, []int64{1}, b.AcquireOrKeep(Plain1, LongLease, 0, "", "", wayKeep))
+	b.Do("SET", b.Keys[2], Plain3, "PX", Lease.Milliseconds())
+	require.Equal(t, []int64{0, 3}, b.AcquireOrKeep(Plain1, LongLease, 0, "", "", wayKeep))
+	RequireExpiry(t, LongLease, b.TTL(b.Keys[0]))
+	RequireExpiry(t, LongLease, b.TTL(b.Keys[1]))
 
-	b.Put("", "", scripttest.Plain3)
-	require.Equal(t, []int64{0, 3}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
+	b.Put("", "", Plain3)
+	require.Equal(t, []int64{0, 3}, b.AcquireOrKeep(Plain1, LongLease, 0, "", "", wayKeep))
 	b.Do("DEL", b.Keys[2])
-	require.Equal(t, []int64{1}, b.AcquireOrKeep(scripttest.Plain2, scripttest.LongLease, 0, "", scripttest.Plain1, wayKeep))
-	require.Equal(t, []int64{0, 1}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep), "late")
-	require.Equal(t, []string{scripttest.Plain2, scripttest.Plain2, scripttest.Plain2}, b.Holds())
-	scripttest.RequireExpiry(t, scripttest.LongLease, b.TTL(b.Keys[0]))
+	require.Equal(t, []int64{1}, b.AcquireOrKeep(Plain2, LongLease, 0, "", Plain1, wayKeep))
+	require.Equal(t, []int64{0, 1}, b.AcquireOrKeep(Plain1, LongLease, 0, "", "", wayKeep), "late")
+	require.Equal(t, []string{Plain2, Plain2, Plain2}, b.Holds())
+	RequireExpiry(t, LongLease, b.TTL(b.Keys[0]))
 }
 
 // An empty string of another program is not taken for a key that is kept.
 func TestMultiScriptLeavesAnEmptyString(t *testing.T) {
-	b := scripttest.NewMulti(t, server, 2)
+	b := NewMulti(t, server, 2)
 	b.Do("SET", b.Keys[1], "")
-	require.Equal(t, []int64{-1, 2}, b.AcquireOrKeep(scripttest.Plain1, scripttest.LongLease, 0, "", "", wayKeep))
+	require.Equal(t, []int64{-1, 2}, b.AcquireOrKeep(Plain1, LongLease, 0, "", "", wayKeep))
 	require.Equal(t, int64(1), b.Do("EXISTS", b.Keys[0], b.Keys[1]))
 }
 
 // A call that finds another key held hands off the key that it was handed: to
 // the next waiter, or to nobody. It leaves what it has lost to the next holder.
 func TestMultiScriptHandsOff(t *testing.T) {
-	handed, next := scripttest.WaitNamed("c9", 1, "pu"), scripttest.WaitNamed("c1", 1, "pu")
+	handed, next := WaitNamed("c9", 1, "pu"), WaitNamed("c1", 1, "pu")
 	for name, tt := range map[string]struct {
 		own  int
 		busy string
 		want []int64
 	}{
-		"the first, the second is held":         {1, scripttest.Plain3, []int64{0, 2, 1}},
-		"the second, the first is held":         {2, scripttest.Plain3, []int64{0, 1, 1}},
+		"the first, the second is held":         {1, Plain3, []int64{0, 2, 1}},
+		"the second, the first is held":         {2, Plain3, []int64{0, 1, 1}},
 		"the first, the second is another kind": {1, "text", []int64{-1, 2, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewMulti(t, server, 2)
+			b := NewMulti(t, server, 2)
 			if tt.own == 2 {
 				slices.Reverse(b.Keys)
 			}
 			b.Put(tt.busy, tt.busy)
 			acquire := func(earlier string) []int64 {
-				return b.Acquire(scripttest.Plain1, scripttest.LongLease, tt.own, earlier)
+				return b.Acquire(Plain1, LongLease, tt.own, earlier)
 			}
-			hand := func(w scripttest.Wait) {
+			hand := func(w Wait) {
 				b.Do("DEL", b.Key)
 				b.RequireDone(w.Try())
 			}
@@ -163,7 +162,7 @@ func TestMultiScriptHandsOff(t *testing.T) {
 
 			l := b.Listen("c1")
 			hand(handed)
-			b.Show(map[string]scripttest.Heartbeat{"c1": {Age: 0, Counted: 1}})
+			b.Show(map[string]Heartbeat{"c1": {Age: 0, Counted: 1}})
 			b.Line(time.Minute, next)
 			require.Equal(t, tt.want, acquire(handed.Held()))
 			require.Equal(t, next.Reserved(), b.Lock())
@@ -172,12 +171,12 @@ func TestMultiScriptHandsOff(t *testing.T) {
 			require.Equal(t, next.Reserved(), b.Lock())
 
 			hand(next)
-			require.Equal(t, []int64{0, 1}, acquire(scripttest.Plain2), "it is the next holder's")
+			require.Equal(t, []int64{0, 1}, acquire(Plain2), "it is the next holder's")
 			require.Equal(t, next.Held(), b.Lock())
 			require.Equal(t, tt.busy, b.Holds()[2-tt.own])
 
 			hand(handed)
-			b.Queued(scripttest.StaleWaits(129, "pf")...)
+			b.Queued(StaleWaits(129, "pf")...)
 			require.Equal(t, append(tt.want[:2:2], script.More), acquire(handed.Held()))
 			require.Empty(t, b.Lock())
 			require.Len(t, b.Waits(), 1)
@@ -188,7 +187,7 @@ func TestMultiScriptHandsOff(t *testing.T) {
 // All keys get one token, which is above the last of each counter. A call that
 // is refused draws none.
 func TestMultiScriptDrawsOneToken(t *testing.T) {
-	b := scripttest.NewMulti(t, server, 6)
+	b := NewMulti(t, server, 6)
 	locks, counters := b.Keys[:3], b.Keys[3:]
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	b.Do("MSET", counters[1], ahead, counters[2], 7)
@@ -199,7 +198,7 @@ func TestMultiScriptDrawsOneToken(t *testing.T) {
 	}
 	draw := func() int64 {
 		t.Helper()
-		answer := acquire(scripttest.Plain1)
+		answer := acquire(Plain1)
 		require.Len(t, answer, 2)
 		require.Equal(t, int64(1), answer[0])
 		for _, counter := range counters {
@@ -213,16 +212,16 @@ func TestMultiScriptDrawsOneToken(t *testing.T) {
 	last := draw()
 	require.InDelta(t, time.Now().UnixMicro(), last, float64(time.Minute.Microseconds()))
 
-	b.Do("SET", locks[2], scripttest.Plain3, "PX", 20_000)
-	require.Equal(t, int64(0), acquire(scripttest.Plain2)[0])
+	b.Do("SET", locks[2], Plain3, "PX", 20_000)
+	require.Equal(t, int64(0), acquire(Plain2)[0])
 	requireCounter(b.Bench, counters[0], last)
 }
 
 // A counter that holds something else makes no hold, and is left as it is.
 func TestMultiScriptNoHoldWithoutItsToken(t *testing.T) {
-	b := scripttest.NewMulti(t, server, 6)
+	b := NewMulti(t, server, 6)
 	b.Do("LPUSH", b.Keys[4], "something else")
-	_, err := b.Try(b.Keys, scripttest.Plain1, 60_000, 0, "", 3, "", 0)
+	_, err := b.Try(b.Keys, Plain1, 60_000, 0, "", 3, "", 0)
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.Equal(t, int64(1), b.Do("EXISTS", redis.Args{}.AddFlat(b.Keys)...))
 	require.Equal(t, int64(1), b.Do("LLEN", b.Keys[4]))

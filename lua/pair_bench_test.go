@@ -10,7 +10,6 @@ import (
 
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // BenchmarkPairs prints what a pair of taking and releasing a lock costs the
@@ -24,22 +23,22 @@ func BenchmarkPairs(b *testing.B) {
 	for s, other := range withoutBeside(b) {
 		full[s] = other
 	}
-	plain, read, write := scripttest.WaitNamed("c1", 1, "pu"), scripttest.WaitNamed("c1", 1, "su"), scripttest.WaitNamed("c1", 1, "wu")
-	permit, beside := scripttest.PermitNamed("c1", 1, "u", 8, 0), scripttest.PermitNamed("c2", 1, "u", 8, 0)
-	reader := scripttest.WaitNamed("c2", 1, "su")
+	plain, read, write := WaitNamed("c1", 1, "pu"), WaitNamed("c1", 1, "su"), WaitNamed("c1", 1, "wu")
+	permit, beside := PermitNamed("c1", 1, "u", 8, 0), PermitNamed("c2", 1, "u", 8, 0)
+	reader := WaitNamed("c2", 1, "su")
 	for _, tt := range []struct {
 		name  string
-		first []scripttest.Wait // hold the lock meanwhile
+		first []Wait // hold the lock meanwhile
 		pair  [2]script.Call
 	}{
-		{"plain", nil, [2]script.Call{scripttest.AcquireOf(plain.Body(), "", scripttest.Lease), plain.Release()}},
+		{"plain", nil, [2]script.Call{AcquireOf(plain.Body(), "", Lease), plain.Release()}},
 		{"read", nil, [2]script.Call{read.Try(), read.Release()}},
 		{"read, blocking", nil, [2]script.Call{read.Enqueue(), read.Release()}},
-		{"read beside another", []scripttest.Wait{reader}, [2]script.Call{read.Try(), read.Release()}},
+		{"read beside another", []Wait{reader}, [2]script.Call{read.Try(), read.Release()}},
 		{"write", nil, [2]script.Call{write.Try(), write.Release()}},
 		{"semaphore", nil, [2]script.Call{permit.Try(), permit.Release()}},
 		{"semaphore, blocking", nil, [2]script.Call{permit.Enqueue(), permit.Release()}},
-		{"semaphore beside another", []scripttest.Wait{beside}, [2]script.Call{permit.Try(), permit.Release()}},
+		{"semaphore beside another", []Wait{beside}, [2]script.Call{permit.Try(), permit.Release()}},
 	} {
 		b.Run(tt.name, func(b *testing.B) { benchPair(b, tt.first, tt.pair) })
 		in, differs := tt.pair, false
@@ -55,8 +54,8 @@ func BenchmarkPairs(b *testing.B) {
 }
 
 // benchPair runs a pair of scripts again and again, on a separate server.
-func benchPair(b *testing.B, first []scripttest.Wait, pair [2]script.Call) {
-	q := scripttest.NewHeld(b, redistest.Start(b), first...)
+func benchPair(b *testing.B, first []Wait, pair [2]script.Call) {
+	q := NewHeld(b, redistest.Start(b), first...)
 	var requests [2]struct {
 		cmd  string
 		args []any
@@ -82,7 +81,7 @@ var statLine = regexp.MustCompile(`(?m)^cmdstat_([\w|]+):calls=(\d+),usec=(\d+)`
 
 // commandStats returns the microseconds of all scripts, and how many commands
 // they have run.
-func commandStats(t testing.TB, q *scripttest.Queue) (scripts, commands float64) {
+func commandStats(t testing.TB, q *Queue) (scripts, commands float64) {
 	t.Helper()
 	text, err := redis.String(q.Do("INFO", "commandstats"), nil)
 	require.NoError(t, err)

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // A poll names the wait of its client that the lock is reserved for or held by,
@@ -18,40 +17,40 @@ import (
 // leaves no beats. A reservation keeps them, for the claim that is under way.
 func TestQueueScriptPollAnswers(t *testing.T) {
 	for _, letters := range allLetters {
-		mine, other := scripttest.WaitNamed("c1", 3, letters), scripttest.WaitNamed("c11", 3, letters)
+		mine, other := WaitNamed("c1", 3, letters), WaitNamed("c11", 3, letters)
 		for held, tt := range map[string]struct {
 			code, named string
 			beats       int64
 		}{
-			"":                                    {"1", "", 0},
-			mine.Held():                           {"1", mine.Hold(), 0},
-			other.Held():                          {"1", "", 0},
-			mine.Reserved():                       {"1", string(mine), 1},
-			other.Reserved():                      {"1", "", 1},
-			lockspec.KeptValue(scripttest.Plain1): {"1", "", 0},
-			"something foreign":                   {"-1", "", 0},
+			"":                         {"1", "", 0},
+			mine.Held():                {"1", mine.Hold(), 0},
+			other.Held():               {"1", "", 0},
+			mine.Reserved():            {"1", string(mine), 1},
+			other.Reserved():           {"1", "", 1},
+			lockspec.KeptValue(Plain1): {"1", "", 0},
+			"something foreign":        {"-1", "", 0},
 		} {
 			t.Run(letters+"/"+held, func(t *testing.T) {
-				b := scripttest.NewQueue(t, server)
+				b := NewQueue(t, server)
 				b.Store(held)
 				b.Live("c11")
 				before := b.State()
-				answer := b.Ask(scripttest.PollAs("c1"))
+				answer := b.Ask(PollAs("c1"))
 				require.Len(t, answer, 4)
 				require.Equal(t, []string{tt.code, tt.named}, answer[:2])
 				if ms := number(t, answer[2]); held == "" {
 					require.Equal(t, int64(-2), ms)
 				} else {
-					scripttest.RequireExpiry(t, scripttest.Lease, time.Duration(ms)*time.Millisecond)
+					RequireExpiry(t, Lease, time.Duration(ms)*time.Millisecond)
 				}
-				scripttest.RequireSame(t, before, b.State())
+				RequireSame(t, before, b.State())
 				require.Equal(t, "0", answer[3])
 				require.Equal(t, tt.beats, b.Do("EXISTS", b.HeartbeatsKey()))
 			})
 		}
-		b := scripttest.NewHeld(t, server, other)
-		b.Line(0, scripttest.WaitNamed("c2", 2, letters))
-		b.Ask(scripttest.PollAs("c1"))
+		b := NewHeld(t, server, other)
+		b.Line(0, WaitNamed("c2", 2, letters))
+		b.Ask(PollAs("c1"))
 		require.Equal(t, int64(1), b.Do("EXISTS", b.HeartbeatsKey()), "queued")
 	}
 }
@@ -60,11 +59,11 @@ func TestQueueScriptPollAnswers(t *testing.T) {
 // anybody received it. A client that may not publish is answered -1, and its
 // subscription counts as one that the server cannot see.
 func TestQueueScriptHeartbeat(t *testing.T) {
-	b := scripttest.NewHeld(t, server, scripttest.WaitNamed("c9", 1, "pf"))
-	b.Line(0, scripttest.WaitNamed("c9", 2, "pf"))
+	b := NewHeld(t, server, WaitNamed("c9", 1, "pf"))
+	b.Line(0, WaitNamed("c9", 2, "pf"))
 	requireHeard := func(client, heard, counted string) {
 		t.Helper()
-		require.Equal(t, heard, b.Ask(scripttest.PollAs(client))[3])
+		require.Equal(t, heard, b.Ask(PollAs(client))[3])
 		require.Regexp(t, `^\d+:1000000:`+counted+`$`, b.Field(client))
 	}
 	requireHeard("c1", "0", "0")
@@ -77,13 +76,13 @@ func TestQueueScriptHeartbeat(t *testing.T) {
 	require.Equal(t, []string{""}, l.Heard(), "each client has its own channel")
 
 	enqueued := b.Listen("c3")
-	b.Ask(scripttest.WaitNamed("c3", 1, "pf").Enqueue())
+	b.Ask(WaitNamed("c3", 1, "pf").Enqueue())
 	require.Equal(t, []string{""}, enqueued.Heard(), "the first heartbeat is one too")
 	require.Regexp(t, `^\d+:1000000:1$`, b.Field("c3"))
 	b.Deny("-publish")
 	requireHeard("c1", "-1", "0")
 	b.Listen("c4")
-	b.Ask(scripttest.WaitNamed("c4", 1, "pf").Enqueue())
+	b.Ask(WaitNamed("c4", 1, "pf").Enqueue())
 	require.Regexp(t, `^\d+:1000000:0$`, b.Field("c4"))
 }
 
@@ -91,28 +90,28 @@ func TestQueueScriptHeartbeat(t *testing.T) {
 // nor hold the lock, each with its ticket.
 func TestQueueScriptPollPutsBack(t *testing.T) {
 	for _, letters := range allLetters {
-		reserved, holding := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c1", 2, letters)
-		queued, gone1, gone2 := scripttest.WaitNamed("c1", 3, letters), scripttest.WaitNamed("c1", 4, letters), scripttest.WaitNamed("c1", 5, letters)
+		reserved, holding := WaitNamed("c1", 1, letters), WaitNamed("c1", 2, letters)
+		queued, gone1, gone2 := WaitNamed("c1", 3, letters), WaitNamed("c1", 4, letters), WaitNamed("c1", 5, letters)
 		listed := []any{string(gone2), 300, string(reserved), 100, string(holding), 200, string(queued), 999, string(gone1), 150}
-		tickets := map[scripttest.Wait]string{reserved: "100", gone1: "150", holding: "200", queued: "250", gone2: "300"}
+		tickets := map[Wait]string{reserved: "100", gone1: "150", holding: "200", queued: "250", gone2: "300"}
 		for name, tt := range map[string]struct {
 			held string
-			want []scripttest.Wait
+			want []Wait
 		}{
-			"reserved":       {reserved.Reserved(), []scripttest.Wait{gone1, holding, queued, gone2}},
-			"held":           {holding.Held(), []scripttest.Wait{reserved, gone1, queued, gone2}},
-			"held by others": {scripttest.WaitNamed("c9", 1, letters).Held(), []scripttest.Wait{reserved, gone1, holding, queued, gone2}},
-			"foreign":        {"text", []scripttest.Wait{reserved, gone1, holding, queued, gone2}},
+			"reserved":       {reserved.Reserved(), []Wait{gone1, holding, queued, gone2}},
+			"held":           {holding.Held(), []Wait{reserved, gone1, queued, gone2}},
+			"held by others": {WaitNamed("c9", 1, letters).Held(), []Wait{reserved, gone1, holding, queued, gone2}},
+			"foreign":        {"text", []Wait{reserved, gone1, holding, queued, gone2}},
 		} {
 			t.Run(letters+"/"+name, func(t *testing.T) {
-				b := scripttest.NewQueue(t, server)
+				b := NewQueue(t, server)
 				b.Store(tt.held)
 				b.Do("ZADD", b.QueueKey(), 250, string(queued))
 				b.Do("PEXPIRE", b.QueueKey(), 20_000)
 				before := b.State()
 				for range 2 {
-					b.Ask(scripttest.PollAs("c1", listed...))
-					scripttest.RequireSame(t, before, b.State())
+					b.Ask(PollAs("c1", listed...))
+					RequireSame(t, before, b.State())
 					b.RequireWaits("", tt.want...)
 					for _, w := range tt.want {
 						require.Equal(t, []byte(tickets[w]), b.Do("ZSCORE", b.QueueKey(), string(w)))
@@ -128,23 +127,23 @@ func TestQueueScriptPollPutsBack(t *testing.T) {
 // reserved.
 func TestQueueScriptPollNeverTakes(t *testing.T) {
 	for _, letters := range allLetters {
-		b := scripttest.NewQueue(t, server)
-		w, later := scripttest.WaitNamed("c1", 1, letters), scripttest.WaitNamed("c1", 2, letters)
+		b := NewQueue(t, server)
+		w, later := WaitNamed("c1", 1, letters), WaitNamed("c1", 2, letters)
 		ticket := b.Now() - 60_000_000
 		for range 2 {
-			answer := b.Ask(scripttest.PollAs("c1", string(later), ticket+1, string(w), ticket))
+			answer := b.Ask(PollAs("c1", string(later), ticket+1, string(w), ticket))
 			require.Equal(t, []string{"1", string(w)}, answer[:2])
-			scripttest.RequireExpiry(t, scripttest.Claim, time.Duration(number(t, answer[2]))*time.Millisecond)
-			b.RequireHandedTo(w, []scripttest.Wait{later})
+			RequireExpiry(t, Claim, time.Duration(number(t, answer[2]))*time.Millisecond)
+			b.RequireHandedTo(w, []Wait{later})
 		}
 		b.RequireDone(w.Claim())
 	}
-	b := scripttest.NewQueue(t, server)
+	b := NewQueue(t, server)
 	var listed []any
 	for i := range 64 {
-		listed = append(listed, string(scripttest.WaitNamed("c1", i+1, "pf")), i+1)
+		listed = append(listed, string(WaitNamed("c1", i+1, "pf")), i+1)
 	}
-	b.RequireDone(scripttest.PollAs("c1", listed...))
+	b.RequireDone(PollAs("c1", listed...))
 	require.Len(t, b.Waits(), 63)
 }
 
@@ -152,16 +151,16 @@ func TestQueueScriptPollNeverTakes(t *testing.T) {
 // others.
 func TestQueueScriptPollCleansBeats(t *testing.T) {
 	for _, letters := range kinds {
-		b := scripttest.NewHeld(t, server, scripttest.WaitNamed("c9", 1, letters[1]))
-		b.Line(0, scripttest.WaitNamed("c9", 2, letters[1]))
-		heartbeats := map[string]scripttest.Heartbeat{"stays": {Age: 11 * scripttest.ScriptPeriod, Counted: 1}, "fresh": {}}
+		b := NewHeld(t, server, WaitNamed("c9", 1, letters[1]))
+		b.Line(0, WaitNamed("c9", 2, letters[1]))
+		heartbeats := map[string]Heartbeat{"stays": {Age: 11 * ScriptPeriod, Counted: 1}, "fresh": {}}
 		for i := range 10 {
-			heartbeats[fmt.Sprint("left", i)] = scripttest.Heartbeat{Age: 12*scripttest.ScriptPeriod + time.Microsecond, Counted: i % 2}
+			heartbeats[fmt.Sprint("left", i)] = Heartbeat{Age: 12*ScriptPeriod + time.Microsecond, Counted: i % 2}
 		}
 		b.Do("HSET", b.HeartbeatsKey(), "t", 5)
 		b.Show(heartbeats)
 		b.Until(func() bool {
-			b.Ask(scripttest.WaitNamed("c1", 1, letters[0]).Poll())
+			b.Ask(WaitNamed("c1", 1, letters[0]).Poll())
 			b.Live() // queue time stands still
 			return b.Do("HLEN", b.HeartbeatsKey()) == int64(5)
 		}, "the heartbeats go")
@@ -175,16 +174,16 @@ func TestQueueScriptPollCleansBeats(t *testing.T) {
 // what was taken out. It also names the first wait if that was not listed: its
 // client may have forgotten it.
 func TestRWScriptPoll(t *testing.T) {
-	x, y, w := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c1", 2, "sf"), scripttest.WaitNamed("c1", 3, "wf")
-	other, writer := scripttest.WaitNamed("c9", 1, "sf"), scripttest.WaitNamed("c8", 1, "wf")
-	all := func(waits ...scripttest.Wait) []scripttest.Wait { return waits }
+	x, y, w := WaitNamed("c1", 1, "sf"), WaitNamed("c1", 2, "sf"), WaitNamed("c1", 3, "wf")
+	other, writer := WaitNamed("c9", 1, "sf"), WaitNamed("c8", 1, "wf")
+	all := func(waits ...Wait) []Wait { return waits }
 	for name, tt := range map[string]struct {
 		stored []string
-		line   []scripttest.Wait
-		listed []scripttest.Wait
-		named  []scripttest.Wait
+		line   []Wait
+		listed []Wait
+		named  []Wait
 		lock   []string
-		queue  []scripttest.Wait
+		queue  []Wait
 	}{
 		"nothing":                     {},
 		"puts back, and hands off":    {nil, nil, all(x, y, w), all(x, y), []string{x.Reserved(), y.Reserved()}, all(w)},
@@ -198,19 +197,19 @@ func TestRWScriptPoll(t *testing.T) {
 		"the first is another's":      {[]string{writer.Writes()}, all(other, x), nil, nil, []string{writer.Writes()}, all(other, x)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, server)
+			b := NewQueue(t, server)
 			if strings.HasSuffix(name, "ended") {
 				b.Put("f", -time.Second, x.Reserved())
 			}
 			if tt.stored != nil {
-				b.Put("f", scripttest.Lease, tt.stored...)
+				b.Put("f", Lease, tt.stored...)
 			}
 			b.Line(time.Minute, tt.line...)
 			var listed []any
 			for i, w := range tt.listed {
 				listed = append(listed, string(w), 5+i)
 			}
-			answer := b.Ask(scripttest.RWPollAs("c1", listed...))
+			answer := b.Ask(RWPollAs("c1", listed...))
 			require.Equal(t, []string{"1", ""}, answer[:2])
 			require.Equal(t, "0", answer[3])
 			want := []string{}
@@ -222,12 +221,12 @@ func TestRWScriptPoll(t *testing.T) {
 			b.Require("", tt.lock, tt.queue...)
 		})
 	}
-	b := scripttest.NewQueue(t, server)
+	b := NewQueue(t, server)
 	b.Live("c1")
 	for i := range 20 {
-		b.Line(time.Minute-time.Duration(i)*time.Millisecond, scripttest.WaitNamed("c1", 1+i, "sf"))
+		b.Line(time.Minute-time.Duration(i)*time.Millisecond, WaitNamed("c1", 1+i, "sf"))
 	}
-	require.Len(t, b.Ask(scripttest.RWPollAs("c1"))[4:], 16+1, "16 of the readers, and the first of the others, which it has not listed")
+	require.Len(t, b.Ask(RWPollAs("c1"))[4:], 16+1, "16 of the readers, and the first of the others, which it has not listed")
 	require.Len(t, b.Entries(), 16)
 	b.RequireDone(x.Claim())
 	require.Len(t, b.Entries(), 20)

@@ -9,17 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // redNode runs the scripts of a RedLock's node on one lock.
-type redNode struct{ *scripttest.Queue }
+type redNode struct{ *Queue }
 
 // newRedNode returns a bench whose lock has a value, or is free without one.
 // The waits are listed in this order.
 func newRedNode(t testing.TB, s *redistest.Server, held string, waits ...string) *redNode {
-	b := &redNode{scripttest.NewQueue(t, s)}
+	b := &redNode{NewQueue(t, s)}
 	b.Do("DEL", b.list())
 	b.hold(held)
 	for i, wait := range waits {
@@ -42,7 +42,7 @@ const redPeriod = 400 * time.Millisecond
 
 // wants returns the request of a call that waits.
 func wants(acquire *script.Script, value, wait string) script.Call {
-	return script.Call{Script: acquire, Args: []any{value, scripttest.Lease.Milliseconds(), 0, wait, redPeriod.Milliseconds()}}
+	return script.Call{Script: acquire, Args: []any{value, Lease.Milliseconds(), 0, wait, redPeriod.Milliseconds()}}
 }
 
 // answer returns the reply to a call without the name of the server, and
@@ -56,12 +56,12 @@ func (b *redNode) answer(s script.Call) []string {
 	}
 	left, err := time.ParseDuration(all[2] + "ms")
 	require.NoError(b, err)
-	scripttest.RequireExpiry(b, b.State().TTL+time.Second, left)
+	RequireExpiry(b, b.State().TTL+time.Second, left)
 	return append(all[:1:1], all[3:]...)
 }
 
 // requireListed checks the list of waits, and what a client was sent.
-func (b *redNode) requireListed(l *scripttest.Listener, notified []string, waits ...string) {
+func (b *redNode) requireListed(l *Listener, notified []string, waits ...string) {
 	b.Helper()
 	all, err := redis.Strings(b.Do("ZRANGE", b.list(), 0, -1), nil)
 	require.NoError(b, err)
@@ -87,8 +87,8 @@ func unwait(wait string) script.Call {
 func TestRedLockScript(t *testing.T) {
 	for name, tt := range map[string]struct{ before, want string }{
 		"free":                    {"", "1"},
-		"ours":                    {scripttest.Plain1, "1"},
-		"held":                    {scripttest.Plain3, "0"},
+		"ours":                    {Plain1, "1"},
+		"held":                    {Plain3, "0"},
 		"kept":                    {"relock/1|k|h5|c5|host|5|label|5", "0"},
 		"reserved":                {"relock/1|w|c6:1:pu:1250", "0"},
 		"fair":                    {"relock/1|f|h4|c4|host|4|label|4", "-1"},
@@ -99,22 +99,22 @@ func TestRedLockScript(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newRedNode(t, server, tt.before)
 			acquire := func(lease time.Duration, least int64) []string {
-				return b.answer(script.Call{Script: script.RedLockAcquire, Args: []any{scripttest.Plain1, lease.Milliseconds(), least, "", 0}})
+				return b.answer(script.Call{Script: script.RedLockAcquire, Args: []any{Plain1, lease.Milliseconds(), least, "", 0}})
 			}
 			before := b.State()
-			young := acquire(scripttest.LongLease, 1<<40)
+			young := acquire(LongLease, 1<<40)
 			require.Len(t, young, 2)
 			require.Equal(t, fmt.Sprint(script.Young), young[0])
 			require.Less(t, number(t, young[1]), int64(1<<40))
-			scripttest.RequireSame(t, before, b.State())
-			require.Equal(t, []string{tt.want}, acquire(scripttest.LongLease, 0))
+			RequireSame(t, before, b.State())
+			require.Equal(t, []string{tt.want}, acquire(LongLease, 0))
 			if tt.want != "1" {
-				scripttest.RequireSame(t, before, b.State())
+				RequireSame(t, before, b.State())
 				return
 			}
-			scripttest.RequireSame(t, scripttest.KeyState{Content: scripttest.Plain1, TTL: scripttest.LongLease}, b.State())
-			require.Equal(t, []string{"1"}, acquire(scripttest.Lease, 0), "a late copy")
-			scripttest.RequireSame(t, scripttest.KeyState{Content: scripttest.Plain1, TTL: scripttest.LongLease}, b.State())
+			RequireSame(t, locktest.KeyState{Content: Plain1, TTL: LongLease}, b.State())
+			require.Equal(t, []string{"1"}, acquire(Lease, 0), "a late copy")
+			RequireSame(t, locktest.KeyState{Content: Plain1, TTL: LongLease}, b.State())
 		})
 	}
 }
@@ -124,15 +124,15 @@ func TestRedLockScript(t *testing.T) {
 func TestRedLockScriptLists(t *testing.T) {
 	for name, acquire := range map[string]*script.Script{"without a token": script.RedLockWait, "with a token": script.RedLockWait.Fenced} {
 		t.Run(name, func(t *testing.T) {
-			b := newRedNode(t, server, scripttest.RedValue("theirs", 3))
-			first := wants(acquire, scripttest.Plain1, "c1:1:q")
+			b := newRedNode(t, server, locktest.RedValue("theirs", 3))
+			first := wants(acquire, Plain1, "c1:1:q")
 			require.Equal(t, []string{"0", "0", "theirs"}, b.answer(first))
 			l := b.Listen("c2")
-			require.Equal(t, []string{"0", "1", "theirs"}, b.answer(wants(acquire, scripttest.Plain2, "c2:1:q")))
+			require.Equal(t, []string{"0", "1", "theirs"}, b.answer(wants(acquire, Plain2, "c2:1:q")))
 			require.Equal(t, []string{""}, l.Heard(), "a heartbeat")
 			require.Equal(t, []string{"0", "0", "theirs"}, b.answer(first))
 			b.requireListed(nil, nil, "c1:1:q", "c2:1:q")
-			scripttest.RequireExpiry(t, 12*time.Second, b.TTL(b.list()))
+			RequireExpiry(t, 12*time.Second, b.TTL(b.list()))
 			b.Do("PEXPIRE", b.list(), 50_000)
 			b.answer(first)
 			require.Greater(t, b.TTL(b.list()), 40*time.Second, "others want it for longer")
@@ -142,25 +142,25 @@ func TestRedLockScriptLists(t *testing.T) {
 			require.Equal(t, int64(0), b.Do("EXISTS", b.list()+script.CounterSuffix))
 		})
 	}
-	for value, holder := range map[string]string{"relock/1|k|theirs.2|c1|host|1|label|1": "theirs", scripttest.Plain3: "", "relock/1|w|c6:1:pu:1250": ""} {
+	for value, holder := range map[string]string{"relock/1|k|theirs.2|c1|host|1|label|1": "theirs", Plain3: "", "relock/1|w|c6:1:pu:1250": ""} {
 		b := newRedNode(t, server, value)
-		rarely := wants(script.RedLockWait, scripttest.Plain1, "c1:1:q")
+		rarely := wants(script.RedLockWait, Plain1, "c1:1:q")
 		rarely.Args[4] = 5000
 		require.Equal(t, []string{"0", "0", holder}, b.answer(rarely), value)
-		scripttest.RequireExpiry(t, time.Minute, b.TTL(b.list()))
+		RequireExpiry(t, time.Minute, b.TTL(b.list()))
 	}
 }
 
 // Without a permission a wait is not listed, or not notified: the call polls.
 func TestRedLockScriptListsWithoutPermission(t *testing.T) {
-	call := wants(script.RedLockWait, scripttest.Plain1, "c1:1:q")
+	call := wants(script.RedLockWait, Plain1, "c1:1:q")
 	for denied, heard := range map[string]string{"-time": "-2", "-zadd": "-2", "-publish": "-1", "-pexpire": "-2"} {
-		b := newRedNode(t, server, scripttest.RedValue("theirs", 3))
+		b := newRedNode(t, server, locktest.RedValue("theirs", 3))
 		b.Deny(denied)
 		require.Equal(t, []string{"0", heard, "theirs"}, b.answer(call), denied)
 		require.Equal(t, heard == "-1", b.Do("EXISTS", b.list()) == int64(1), denied)
 	}
-	b := newRedNode(t, server, scripttest.RedValue("theirs", 3))
+	b := newRedNode(t, server, locktest.RedValue("theirs", 3))
 	b.Do("SET", b.list(), "text", "PX", 20_000)
 	require.Equal(t, []string{"0", "-2", "theirs"}, b.answer(call))
 	b.hold("")
@@ -170,11 +170,11 @@ func TestRedLockScriptListsWithoutPermission(t *testing.T) {
 // A release notifies the first wait whose client listens, once. Waits before it
 // whose clients are gone leave the list. No script examines more than 128.
 func TestRedLockScriptNotifiesTheFirst(t *testing.T) {
-	holder := scripttest.RedValue("h1", 1)
+	holder := locktest.RedValue("h1", 1)
 	for _, keep := range []int{0, 5000} {
 		b := newRedNode(t, server, holder, "gone:1:q", "text", "c1:7:q", "c1:8:q")
 		l := b.Listen("c1")
-		require.Equal(t, "0", b.Code(redRelease(scripttest.RedValue("h2", 1), 0)), "not ours")
+		require.Equal(t, "0", b.Code(redRelease(locktest.RedValue("h2", 1), 0)), "not ours")
 		require.Empty(t, l.Heard())
 		b.RequireDone(redRelease(holder, keep))
 		b.requireListed(l, []string{"c1:7:q"}, "c1:8:q")
@@ -199,7 +199,7 @@ func TestRedLockScriptNotifiesTheFirst(t *testing.T) {
 
 // A release frees the lock whatever is denied to notify waiters.
 func TestRedLockScriptReleasesWithoutPermission(t *testing.T) {
-	holder, both := scripttest.RedValue("h1", 1), []string{"c1:1:q", "c1:2:q"}
+	holder, both := locktest.RedValue("h1", 1), []string{"c1:1:q", "c1:2:q"}
 	for denied, left := range map[string][]string{"-zrange": both, "-publish": both, "-zremrangebyrank": both, "-time": both[1:]} {
 		b := newRedNode(t, server, holder, both...)
 		b.Listen("c1")
@@ -221,7 +221,7 @@ func TestRedLockScriptReleasesWithoutPermission(t *testing.T) {
 // A wait that is over leaves the list. If the lock is free, it passes its
 // notification on.
 func TestRedLockScriptUnwait(t *testing.T) {
-	b := newRedNode(t, server, scripttest.Plain3, "c1:1:q", "c1:2:q", "c1:3:q")
+	b := newRedNode(t, server, Plain3, "c1:1:q", "c1:2:q", "c1:3:q")
 	l := b.Listen("c1")
 	b.RequireDone(unwait("c1:2:q"), unwait("c1:2:q"))
 	b.requireListed(l, nil, "c1:1:q", "c1:3:q")

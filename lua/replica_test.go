@@ -9,12 +9,11 @@ import (
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // onReplica empties the server, lets put write to it, and makes it a replica
 // whose master cannot be reached.
-func onReplica(b *scripttest.Queue, put func()) {
+func onReplica(b *Queue, put func()) {
 	b.Helper()
 	b.Do("REPLICAOF", "NO", "ONE")
 	b.Do("FLUSHALL")
@@ -27,25 +26,25 @@ func onReplica(b *scripttest.Queue, put func()) {
 func TestScriptsOnAReplica(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
-	b := scripttest.NewQueue(t, s)
+	b := NewQueue(t, s)
 	locktest.ReadPrivileges(t).Allow(t, s, "allkeys")
-	reads, permit := scripttest.WaitNamed("c1", 1, "su"), scripttest.PermitNamed("c1", 1, "u", 2, 0)
+	reads, permit := WaitNamed("c1", 1, "su"), PermitNamed("c1", 1, "u", 2, 0)
 	forLeast := []script.Call{
 		{Script: script.Release, Args: []any{"a", 0, ""}},
-		scripttest.RenewOf("a", time.Second),
-		scripttest.ReentrantReleaseOf("h", 0, 2, 0),
-		scripttest.ReentrantRenewOf("h", time.Second),
+		RenewOf("a", time.Second),
+		ReentrantReleaseOf("h", 0, 2, 0),
+		ReentrantRenewOf("h", time.Second),
 	}
 	all := append([]script.Call{
-		scripttest.AcquireOf("a", "", time.Second), scripttest.ReentrantAcquireOf("a", "h", time.Second),
-		scripttest.EnterOf("h", 2, 2, time.Second), scripttest.TransferOf("h", "i", time.Second),
+		AcquireOf("a", "", time.Second), ReentrantAcquireOf("a", "h", time.Second),
+		EnterOf("h", 2, 2, time.Second), TransferOf("h", "i", time.Second),
 		reads.Release(), reads.Renew(time.Second), reads.Enter(2, 0, 2, time.Second), force, rwForce,
 		wants(script.RedLockAcquire, "a", ""), wants(script.RedLockWait, "a", "c1:1:q"), wants(script.RedLockWait.Fenced, "a", "c1:1:q"),
 		permit.Release(), permit.Renew(time.Second), semaphoreForce,
 	}, forLeast...)
 	for content, put := range map[string]func(){
 		"nothing":       func() {},
-		"a reservation": func() { b.Store(scripttest.WaitNamed("c1", 1, "rf").Reserved()) },
+		"a reservation": func() { b.Store(WaitNamed("c1", 1, "rf").Reserved()) },
 		"another type":  func() { b.Do("LPUSH", b.Key, "x"); b.Do("PEXPIRE", b.Key, 60_000) },
 	} {
 		onReplica(b, put)
@@ -66,9 +65,9 @@ func TestScriptsOnAReplica(t *testing.T) {
 // open, says nothing either.
 func TestScriptsOnAReplicaThatHasTheLock(t *testing.T) {
 	t.Parallel()
-	b := scripttest.NewQueue(t, redistest.StartTCP(t))
+	b := NewQueue(t, redistest.StartTCP(t))
 	for _, letters := range []string{"pf", "wf"} {
-		holder, w := scripttest.WaitNamed("c2", 1, letters), scripttest.WaitNamed("c1", 1, letters)
+		holder, w := WaitNamed("c2", 1, letters), WaitNamed("c1", 1, letters)
 		onReplica(b, func() {
 			b.RequireDone(holder.Try())
 			b.Line(time.Minute, w)
@@ -82,10 +81,10 @@ func TestScriptsOnAReplicaThatHasTheLock(t *testing.T) {
 // which must not count again.
 func TestRedLockOnAReplica(t *testing.T) {
 	t.Parallel()
-	b := scripttest.NewQueue(t, redistest.StartTCP(t))
-	for _, held := range []string{scripttest.Plain3, scripttest.RedValue("theirs", 3), scripttest.Plain1} {
+	b := NewQueue(t, redistest.StartTCP(t))
+	for _, held := range []string{Plain3, locktest.RedValue("theirs", 3), Plain1} {
 		onReplica(b, func() { b.Store(held) })
-		b.RequireError(wants(script.RedLockAcquire, scripttest.Plain1, ""), "READONLY")
-		b.RequireError(wants(script.RedLockWait, scripttest.Plain1, "c1:1:q"), "READONLY")
+		b.RequireError(wants(script.RedLockAcquire, Plain1, ""), "READONLY")
+		b.RequireError(wants(script.RedLockWait, Plain1, "c1:1:q"), "READONLY")
 	}
 }

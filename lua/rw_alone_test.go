@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // A free lock that nobody waits for is taken, and its only hold is released, in
@@ -22,7 +21,7 @@ func TestRWScriptsAloneAndInFull(t *testing.T) {
 }
 
 // endRW may end an entry of a lock, or all of them.
-func endRW(random *rand.Rand, mode string, locks ...*scripttest.Queue) (done []string) {
+func endRW(random *rand.Rand, mode string, locks ...*Queue) (done []string) {
 	if random.IntN(8) == 0 {
 		stale := string("rw"[random.IntN(2)]) + ":stale:1"
 		for _, b := range locks {
@@ -44,11 +43,11 @@ func endRW(random *rand.Rand, mode string, locks ...*scripttest.Queue) (done []s
 // lock gets no queue, as time decides who may overtake.
 func randomRW(random *rand.Rand, mode string, seq int) (script.Call, string) {
 	n := random.IntN(4) + 1
-	w := scripttest.WaitNamed(fmt.Sprint("c", n), 1, string("sw"[n%2])+mode)
+	w := WaitNamed(fmt.Sprint("c", n), 1, string("sw"[n%2])+mode)
 	writes := n % 2
 	calls := []script.Call{
 		w.Try(), w.Try(), w.Release(), w.Leave(0, 0, seq), w.Leave(1, 0, seq), w.Leave(0, 1, seq),
-		w.Enter(1, 1, seq, scripttest.Lease), w.Enter(2-2*writes, 2*writes, seq, scripttest.Lease), w.Renew(scripttest.LongLease),
+		w.Enter(1, 1, seq, Lease), w.Enter(2-2*writes, 2*writes, seq, Lease), w.Renew(LongLease),
 		w.Cancel(1), w.Cancel(0), w.Claim(), w.Enqueue(), w.EnqueueLimited("", 1),
 	}
 	if mode == "u" {
@@ -83,7 +82,7 @@ func codeOf(answer any) any {
 
 // rwContent returns what the keys of a lock have, but for times, and which of
 // them expire.
-func rwContent(t *testing.T, b *scripttest.Queue) []string {
+func rwContent(t *testing.T, b *Queue) []string {
 	t.Helper()
 	all, err := redis.Strings(b.Do("EVAL", `
 local all = {}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -18,9 +17,9 @@ import (
 // The fastest of several runs counts, since a busy machine holds others up.
 func TestRWLockThousandsOfReadersCostLittle(t *testing.T) {
 	const holders, rounds, limit = 1000, 15, time.Millisecond
-	b := scripttest.NewQueue(t, redistest.Start(t))
+	b := NewQueue(t, redistest.Start(t))
 	b.Do("CONFIG", "SET", "slowlog-log-slower-than", 0)
-	w := scripttest.WaitNamed("c5", 1, "wf")
+	w := WaitNamed("c5", 1, "wf")
 	first, newcomer := readers(1, 1)[0], readers(5000, 1)[0]
 	many, behind := readers(1, holders), readers(6000, holders)
 	taken, freed := []script.Call{w.Try()}, []script.Call{w.Try(), w.Release()}
@@ -29,25 +28,25 @@ func TestRWLockThousandsOfReadersCostLittle(t *testing.T) {
 		listed = append(listed, string(reader), 5)
 	}
 	for name, step := range map[string]struct {
-		held   []scripttest.Wait
-		queue  []scripttest.Wait // before those behind
-		before []script.Call     // each makes readers wait
+		held   []Wait
+		queue  []Wait        // before those behind
+		before []script.Call // each makes readers wait
 		script script.Call
 	}{
 		"try":                        {many, nil, nil, newcomer.Try()},
 		"try, refused":               {many, nil, nil, w.Try()},
 		"enqueue, a writer":          {many, nil, nil, w.Enqueue()},
-		"enqueue behind one":         {many, []scripttest.Wait{w}, nil, newcomer.Enqueue()},
-		"enter":                      {many, nil, nil, first.Enter(2, 0, 2, scripttest.LongLease)},
-		"upgrade, refused":           {many, nil, nil, first.Enter(1, 1, 2, scripttest.LongLease)},
-		"renew":                      {many, nil, nil, first.Renew(scripttest.LongLease)},
-		"release, a writer is next":  {many, []scripttest.Wait{w}, nil, first.Release()},
+		"enqueue behind one":         {many, []Wait{w}, nil, newcomer.Enqueue()},
+		"enter":                      {many, nil, nil, first.Enter(2, 0, 2, LongLease)},
+		"upgrade, refused":           {many, nil, nil, first.Enter(1, 1, 2, LongLease)},
+		"renew":                      {many, nil, nil, first.Renew(LongLease)},
+		"release, a writer is next":  {many, []Wait{w}, nil, first.Release()},
 		"release to readers":         {nil, nil, taken, w.Release()},
 		"claim, and more are behind": {nil, nil, freed, newcomer.Claim()},
-		"poll":                       {many, []scripttest.Wait{w}, nil, scripttest.RWPollAs("c1")},
-		"poll, entries were removed": {many, []scripttest.Wait{w}, nil, scripttest.RWPollAs("c1", listed...)},
-		"poll, some are reserved":    {nil, nil, freed, scripttest.RWPollAs("c1", listed...)},
-		"cancel":                     {many, []scripttest.Wait{w}, nil, w.Cancel(1)},
+		"poll":                       {many, []Wait{w}, nil, RWPollAs("c1")},
+		"poll, entries were removed": {many, []Wait{w}, nil, RWPollAs("c1", listed...)},
+		"poll, some are reserved":    {nil, nil, freed, RWPollAs("c1", listed...)},
+		"cancel":                     {many, []Wait{w}, nil, w.Cancel(1)},
 		"many have ended":            {many, nil, nil, newcomer.Try()},
 	} {
 		machine := testkit.NewStopwatch(t)
@@ -56,10 +55,10 @@ func TestRWLockThousandsOfReadersCostLittle(t *testing.T) {
 			b.Do("FLUSHALL")
 			b.Live("c1", "c5")
 			if name == "many have ended" {
-				b.Put("f", scripttest.Lease, "r:c2:1")
+				b.Put("f", Lease, "r:c2:1")
 				b.Put("f", -time.Second, entries(step.held)...)
 			} else if step.held != nil {
-				b.Put("f", scripttest.Lease, entries(step.held)...)
+				b.Put("f", Lease, entries(step.held)...)
 			}
 			for _, script := range step.before {
 				b.Ask(script)
@@ -83,14 +82,14 @@ func TestRWLockThousandsOfReadersCostLittle(t *testing.T) {
 }
 
 // readers returns n waits to read of one client.
-func readers(first, n int) (all []scripttest.Wait) {
+func readers(first, n int) (all []Wait) {
 	for i := range n {
-		all = append(all, scripttest.WaitNamed("c1", first+i, "sf"))
+		all = append(all, WaitNamed("c1", first+i, "sf"))
 	}
 	return all
 }
 
-func entries(readers []scripttest.Wait) (all []string) {
+func entries(readers []Wait) (all []string) {
 	for _, w := range readers {
 		all = append(all, w.Reads())
 	}
@@ -98,7 +97,7 @@ func entries(readers []scripttest.Wait) (all []string) {
 }
 
 // lastScript returns how long the last script took.
-func lastScript(b *scripttest.Queue) time.Duration {
+func lastScript(b *Queue) time.Duration {
 	b.Helper()
 	log, err := redis.SlowLogs(b.Do("SLOWLOG", "GET", -1), nil)
 	require.NoError(b, err)

@@ -9,17 +9,16 @@ import (
 
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // A newcomer overtakes a waiter only if the lock is unfair and the wait
 // young.
 func TestRWScriptNewcomers(t *testing.T) {
 	for _, mode := range []string{"f", "u"} {
-		for name, script := range map[string]func(scripttest.Wait) script.Call{"try": scripttest.Wait.Try, "enqueue": scripttest.Wait.Enqueue} {
+		for name, script := range map[string]func(Wait) script.Call{"try": Wait.Try, "enqueue": Wait.Enqueue} {
 			t.Run(mode+"/"+name, func(t *testing.T) {
-				x, y, w := scripttest.WaitNamed("c1", 1, "s"+mode), scripttest.WaitNamed("c2", 1, "s"+mode), scripttest.WaitNamed("c5", 1, "w"+mode)
-				b := scripttest.NewQueue(t, server)
+				x, y, w := WaitNamed("c1", 1, "s"+mode), WaitNamed("c2", 1, "s"+mode), WaitNamed("c5", 1, "w"+mode)
+				b := NewQueue(t, server)
 				overtakes := func(ago time.Duration) bool {
 					b.Clear()
 					b.RequireDone(x.Try())
@@ -40,11 +39,11 @@ func TestRWScriptNewcomers(t *testing.T) {
 			})
 		}
 	}
-	b, x := scripttest.NewQueue(t, server), scripttest.WaitNamed("c1", 1, "su")
+	b, x := NewQueue(t, server), WaitNamed("c1", 1, "su")
 	b.Until(func() bool {
 		b.Clear()
 		b.Live("c9")
-		b.Line(0, scripttest.WaitNamed("c9", 1, "wu"), x)
+		b.Line(0, WaitNamed("c9", 1, "wu"), x)
 		return b.Code(x.EnqueueAgain("5", "")) == "1" && len(b.Waits()) == 1
 	}, "its queue entry goes")
 	require.Equal(t, []string{x.Reads()}, b.Entries())
@@ -54,46 +53,46 @@ func TestRWScriptNewcomers(t *testing.T) {
 // memory it is the same, but no enqueue changes anything.
 func TestRWScriptHandOff(t *testing.T) {
 	s := redistest.Start(t)
-	x, y, v, w := scripttest.WaitNamed("c1", 1, "sf"), scripttest.WaitNamed("c2", 1, "sf"), scripttest.WaitNamed("c4", 1, "wf"), scripttest.WaitNamed("c5", 1, "wf")
-	plain := scripttest.WaitNamed("c1", 9, "pf")
-	long := scripttest.Wait("c1:8:sf:" + strings.Repeat("9", 16))
+	x, y, v, w := WaitNamed("c1", 1, "sf"), WaitNamed("c2", 1, "sf"), WaitNamed("c4", 1, "wf"), WaitNamed("c5", 1, "wf")
+	plain := WaitNamed("c1", 9, "pf")
+	long := Wait("c1:8:sf:" + strings.Repeat("9", 16))
 	for _, tt := range []struct {
 		name   string
-		before []scripttest.Wait // take it
-		line   []scripttest.Wait
+		before []Wait // take it
+		line   []Wait
 		script script.Call
 		answer string
 		lock   []string
-		left   []scripttest.Wait
+		left   []Wait
 	}{
-		{"to a writer", nil, append(scripttest.StaleWaits(3, "sf"), w, x), scripttest.RWCancelNobody, "1", []string{w.Reserved()}, []scripttest.Wait{x}},
-		{"to readers", nil, append(scripttest.StaleWaits(3, "wf"), x, y, w), scripttest.RWCancelNobody, "1", []string{x.Reserved(), y.Reserved()}, []scripttest.Wait{w}},
-		{"others may read along", []scripttest.Wait{x}, append(scripttest.StaleWaits(3, "wf"), y, w), scripttest.RWCancelNobody, "1", []string{x.Reads(), y.Reserved()}, []scripttest.Wait{w}},
-		{"held to write", []scripttest.Wait{v}, append(scripttest.StaleWaits(3, "wf"), y), scripttest.RWCancelNobody, "1", []string{v.Writes()}, append(scripttest.StaleWaits(3, "wf"), y)},
-		{"all gone", nil, scripttest.StaleWaits(3, "wf"), scripttest.RWCancelNobody, "1", nil, nil},
-		{"what is no wait of ours", nil, []scripttest.Wait{plain, long, w}, scripttest.RWCancelNobody, "1", []string{w.Reserved()}, nil},
-		{"claim, the first", nil, append(scripttest.StaleWaits(3, "sf"), w, x), w.Claim(), "1", []string{w.Writes()}, []scripttest.Wait{x}},
-		{"claim, the first, the readers come along", nil, []scripttest.Wait{x, y, w}, x.Claim(), "1", []string{x.Reads(), y.Reserved()}, []scripttest.Wait{w}},
-		{"claim, not the first", nil, []scripttest.Wait{x, y, w}, y.Claim(), "1", []string{x.Reserved(), y.Reads()}, []scripttest.Wait{w}},
-		{"claim, to write, not the first", nil, []scripttest.Wait{x, w}, w.Claim(), "0", []string{x.Reserved()}, []scripttest.Wait{w}},
-		{"claim, not queued", nil, []scripttest.Wait{x, w}, y.Claim(), "3", []string{x.Reserved()}, []scripttest.Wait{w}},
-		{"claim, beside a reader", []scripttest.Wait{y}, []scripttest.Wait{x, w}, x.Claim(), "1", []string{x.Reads(), y.Reads()}, []scripttest.Wait{w}},
-		{"try, others are gone", nil, scripttest.StaleWaits(3, "wf"), x.Try(), "1", []string{x.Reads()}, nil},
-		{"try, others read along", nil, []scripttest.Wait{x}, y.Try(), "1", []string{x.Reserved(), y.Reads()}, nil},
-		{"try, to write, others read", nil, []scripttest.Wait{x}, w.Try(), "0", []string{x.Reserved()}, nil},
-		{"try, another writes", nil, []scripttest.Wait{w}, x.Try(), "0", []string{w.Reserved()}, nil},
-		{"enqueue, others are gone", nil, scripttest.StaleWaits(3, "wf"), x.Enqueue(), "1", []string{x.Reads()}, nil},
-		{"enqueue, others read along", nil, []scripttest.Wait{x}, y.Enqueue(), "1", []string{x.Reserved(), y.Reads()}, nil},
-		{"enqueue, with its ticket", nil, []scripttest.Wait{x, w, y}, y.EnqueueAgain("5", ""), "0", []string{x.Reserved()}, []scripttest.Wait{w, y}},
-		{"release", []scripttest.Wait{v}, []scripttest.Wait{x, y, w}, v.Release(), "1", []string{x.Reserved(), y.Reserved()}, []scripttest.Wait{w}},
-		{"downgrade", []scripttest.Wait{v}, []scripttest.Wait{x, w}, v.Leave(1, 0, 2), "1", []string{v.Reads(), x.Reserved()}, []scripttest.Wait{w}},
-		{"release, one reads on", []scripttest.Wait{x, y}, []scripttest.Wait{w}, x.Release(), "1", []string{y.Reads()}, []scripttest.Wait{w}},
-		{"cancel of a waiter that kept others", []scripttest.Wait{x}, []scripttest.Wait{w, y}, w.Cancel(1), "1", []string{x.Reads(), y.Reserved()}, nil},
-		{"poll", nil, []scripttest.Wait{w, x}, scripttest.RWPollAs("c9"), "1", []string{w.Reserved()}, []scripttest.Wait{x}},
+		{"to a writer", nil, append(StaleWaits(3, "sf"), w, x), RWCancelNobody, "1", []string{w.Reserved()}, []Wait{x}},
+		{"to readers", nil, append(StaleWaits(3, "wf"), x, y, w), RWCancelNobody, "1", []string{x.Reserved(), y.Reserved()}, []Wait{w}},
+		{"others may read along", []Wait{x}, append(StaleWaits(3, "wf"), y, w), RWCancelNobody, "1", []string{x.Reads(), y.Reserved()}, []Wait{w}},
+		{"held to write", []Wait{v}, append(StaleWaits(3, "wf"), y), RWCancelNobody, "1", []string{v.Writes()}, append(StaleWaits(3, "wf"), y)},
+		{"all gone", nil, StaleWaits(3, "wf"), RWCancelNobody, "1", nil, nil},
+		{"what is no wait of ours", nil, []Wait{plain, long, w}, RWCancelNobody, "1", []string{w.Reserved()}, nil},
+		{"claim, the first", nil, append(StaleWaits(3, "sf"), w, x), w.Claim(), "1", []string{w.Writes()}, []Wait{x}},
+		{"claim, the first, the readers come along", nil, []Wait{x, y, w}, x.Claim(), "1", []string{x.Reads(), y.Reserved()}, []Wait{w}},
+		{"claim, not the first", nil, []Wait{x, y, w}, y.Claim(), "1", []string{x.Reserved(), y.Reads()}, []Wait{w}},
+		{"claim, to write, not the first", nil, []Wait{x, w}, w.Claim(), "0", []string{x.Reserved()}, []Wait{w}},
+		{"claim, not queued", nil, []Wait{x, w}, y.Claim(), "3", []string{x.Reserved()}, []Wait{w}},
+		{"claim, beside a reader", []Wait{y}, []Wait{x, w}, x.Claim(), "1", []string{x.Reads(), y.Reads()}, []Wait{w}},
+		{"try, others are gone", nil, StaleWaits(3, "wf"), x.Try(), "1", []string{x.Reads()}, nil},
+		{"try, others read along", nil, []Wait{x}, y.Try(), "1", []string{x.Reserved(), y.Reads()}, nil},
+		{"try, to write, others read", nil, []Wait{x}, w.Try(), "0", []string{x.Reserved()}, nil},
+		{"try, another writes", nil, []Wait{w}, x.Try(), "0", []string{w.Reserved()}, nil},
+		{"enqueue, others are gone", nil, StaleWaits(3, "wf"), x.Enqueue(), "1", []string{x.Reads()}, nil},
+		{"enqueue, others read along", nil, []Wait{x}, y.Enqueue(), "1", []string{x.Reserved(), y.Reads()}, nil},
+		{"enqueue, with its ticket", nil, []Wait{x, w, y}, y.EnqueueAgain("5", ""), "0", []string{x.Reserved()}, []Wait{w, y}},
+		{"release", []Wait{v}, []Wait{x, y, w}, v.Release(), "1", []string{x.Reserved(), y.Reserved()}, []Wait{w}},
+		{"downgrade", []Wait{v}, []Wait{x, w}, v.Leave(1, 0, 2), "1", []string{v.Reads(), x.Reserved()}, []Wait{w}},
+		{"release, one reads on", []Wait{x, y}, []Wait{w}, x.Release(), "1", []string{y.Reads()}, []Wait{w}},
+		{"cancel of a waiter that kept others", []Wait{x}, []Wait{w, y}, w.Cancel(1), "1", []string{x.Reads(), y.Reserved()}, nil},
+		{"poll", nil, []Wait{w, x}, RWPollAs("c9"), "1", []string{w.Reserved()}, []Wait{x}},
 	} {
 		for _, memory := range []string{"enough", "none"} {
 			t.Run(tt.name+"/"+memory, func(t *testing.T) {
-				b := scripttest.NewHeld(t, s, tt.before...)
+				b := NewHeld(t, s, tt.before...)
 				b.Queued(tt.line...)
 				before := b.Everything()
 				if memory == "none" {
@@ -104,7 +103,7 @@ func TestRWScriptHandOff(t *testing.T) {
 					require.Equal(t, before, b.Everything())
 					return
 				}
-				b.Steps(scripttest.Step("", tt.script, tt.answer, tt.lock, tt.left...))
+				b.Steps(Step("", tt.script, tt.answer, tt.lock, tt.left...))
 			})
 		}
 	}

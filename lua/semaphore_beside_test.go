@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // A permit that is free is taken, and one is released, in front of the
@@ -23,7 +22,7 @@ func TestSemaphoreScriptsBesideAndInFull(t *testing.T) {
 }
 
 // endPermit may end a permit.
-func endPermit(random *rand.Rand, mode string, locks ...*scripttest.Queue) (done []string) {
+func endPermit(random *rand.Rand, mode string, locks ...*Queue) (done []string) {
 	if random.IntN(8) != 0 {
 		return nil
 	}
@@ -41,9 +40,9 @@ func endPermit(random *rand.Rand, mode string, locks ...*scripttest.Queue) (done
 // unfair semaphore gets no queue, as time decides who may overtake.
 func randomPermit(random *rand.Rand, mode string, _ int) (script.Call, string) {
 	n := random.IntN(5) + 1
-	w := scripttest.PermitNamed(fmt.Sprint("c", n), 1, mode, 1+n%3, time.Duration(n%2)*scripttest.Lease/2)
+	w := PermitNamed(fmt.Sprint("c", n), 1, mode, 1+n%3, time.Duration(n%2)*Lease/2)
 	calls := []script.Call{
-		w.Try(), w.Try(), w.Release(), w.Release(), w.Renew(scripttest.LongLease), w.Cancel(1), w.Cancel(0), w.Claim(),
+		w.Try(), w.Try(), w.Release(), w.Release(), w.Renew(LongLease), w.Cancel(1), w.Cancel(0), w.Claim(),
 		w.Enqueue(), w.EnqueueLimited("", 1),
 	}
 	if mode == "u" {
@@ -69,7 +68,7 @@ func withoutBeside(t testing.TB) map[*script.Script]*script.Script {
 
 // semaphoreContent returns what the keys of a semaphore have that has not
 // ended, but for times, and for how long roughly they stay.
-func semaphoreContent(t *testing.T, b *scripttest.Queue) []string {
+func semaphoreContent(t *testing.T, b *Queue) []string {
 	t.Helper()
 	all, err := redis.Strings(b.Do("EVAL", `
 local time = redis.call('TIME')

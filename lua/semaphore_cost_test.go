@@ -9,34 +9,33 @@ import (
 
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // manyPermits is a semaphore with as many permits in use as it can have, and as
 // many waiters.
 type manyPermits struct {
-	*scripttest.Queue
-	held, waiters []scripttest.Wait
+	*Queue
+	held, waiters []Wait
 }
 
 // newManyPermits returns one that is empty until setUp.
 func newManyPermits(t *testing.T, n int, keep time.Duration) *manyPermits {
-	m := &manyPermits{Queue: scripttest.NewQueue(t, redistest.Start(t))}
+	m := &manyPermits{Queue: NewQueue(t, redistest.Start(t))}
 	for i := range n {
-		m.held = append(m.held, scripttest.PermitNamed("c1", 1+i, "f", n, keep))
-		m.waiters = append(m.waiters, scripttest.PermitNamed("c5", 1+i, "f", n, keep))
+		m.held = append(m.held, PermitNamed("c1", 1+i, "f", n, keep))
+		m.waiters = append(m.waiters, PermitNamed("c5", 1+i, "f", n, keep))
 	}
 	m.Do("CONFIG", "SET", "slowlog-log-slower-than", 0)
 	return m
 }
 
 // setUp stores the permits in use, and the queue.
-func (m *manyPermits) setUp(held, waiters []scripttest.Wait, keep time.Duration) {
+func (m *manyPermits) setUp(held, waiters []Wait, keep time.Duration) {
 	m.Helper()
 	m.Do("FLUSHALL")
 	m.Live("c1", "c5")
-	m.Put("cf", scripttest.Lease, entries(held)...)
+	m.Put("cf", Lease, entries(held)...)
 	if keep > 0 {
 		numbers, end := []any{m.Key}, -(m.Now() + keep.Microseconds())
 		for _, w := range held {
@@ -64,10 +63,10 @@ func (m *manyPermits) run(s script.Call) time.Duration {
 func TestSemaphoreTenThousandPermitsCostLittle(t *testing.T) {
 	const n, rounds = 10_000, 9
 	m := newManyPermits(t, n, 0)
-	newcomer := scripttest.PermitNamed("c1", 2*n, "f", n, 0)
+	newcomer := PermitNamed("c1", 2*n, "f", n, 0)
 	all, waiters, first := m.held, m.waiters, m.held[0]
 	for name, step := range map[string]struct {
-		held, waiters []scripttest.Wait
+		held, waiters []Wait
 		script        script.Call
 		keep, limit   time.Duration
 	}{
@@ -75,13 +74,13 @@ func TestSemaphoreTenThousandPermitsCostLittle(t *testing.T) {
 		"try, refused":            {all, nil, newcomer.Try(), 0, time.Millisecond},
 		"enqueue":                 {all, waiters, newcomer.Enqueue(), 0, time.Millisecond},
 		"claim":                   {all[1:], waiters, waiters[0].Claim(), 0, time.Millisecond},
-		"renew":                   {all, waiters, first.Renew(scripttest.LongLease), 0, time.Millisecond},
+		"renew":                   {all, waiters, first.Renew(LongLease), 0, time.Millisecond},
 		"release to a waiter":     {all, waiters, first.Release(), 0, time.Millisecond},
-		"release, kept":           {all, nil, first.Release(), scripttest.Keep, time.Millisecond},
+		"release, kept":           {all, nil, first.Release(), Keep, time.Millisecond},
 		"cancel":                  {all, waiters, first.Cancel(1), 0, time.Millisecond},
 		"poll":                    {all, waiters, waiters[0].Poll(string(waiters[0]), 5), 0, time.Millisecond},
 		"force":                   {all, waiters, semaphoreForce, 0, 5 * time.Millisecond},
-		"force, and all are kept": {all, waiters, semaphoreForce, scripttest.Keep, 5 * time.Millisecond},
+		"force, and all are kept": {all, waiters, semaphoreForce, Keep, 5 * time.Millisecond},
 	} {
 		machine := testkit.NewStopwatch(t)
 		var took []time.Duration

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // A permit that is released stays taken until its minimum hold, counted from
@@ -21,39 +21,39 @@ func TestSemaphoreScriptMinimumHold(t *testing.T) {
 	all := permits(4, "f", 2, keep)
 	v, w, x := all[0], all[1], all[2]
 	both := []string{v.Kept(), w.Reads()}
-	b := scripttest.NewQueue(t, server)
+	b := NewQueue(t, server)
 	b.Steps(
-		scripttest.Step("try", v.Try(), "1", inUse(v)),
-		scripttest.Step("try, another", w.Try(), "1", inUse(v, w)),
-		scripttest.Step("release", v.Release(), "2", both),
-		scripttest.Step("again", v.Release(), "2", both),
-		scripttest.Step("renew", v.Renew(scripttest.LongLease), "0", both),
-		scripttest.Step("try, it is kept", x.Try(), "0", both),
-		scripttest.Step("cancel without the hold", v.Cancel(0), "1", both),
-		scripttest.Step("cancel, late", v.Cancel(1), "1", both),
-		scripttest.Step("cancel of one that nobody got", w.Cancel(1), "1", []string{v.Kept()}),
-		scripttest.Step("try", x.Try(), "1", []string{v.Kept(), x.Reads()}),
+		Step("try", v.Try(), "1", inUse(v)),
+		Step("try, another", w.Try(), "1", inUse(v, w)),
+		Step("release", v.Release(), "2", both),
+		Step("again", v.Release(), "2", both),
+		Step("renew", v.Renew(LongLease), "0", both),
+		Step("try, it is kept", x.Try(), "0", both),
+		Step("cancel without the hold", v.Cancel(0), "1", both),
+		Step("cancel, late", v.Cancel(1), "1", both),
+		Step("cancel of one that nobody got", w.Cancel(1), "1", []string{v.Kept()}),
+		Step("try", x.Try(), "1", []string{v.Kept(), x.Reads()}),
 	)
 	b.Queued(w)
 	b.Steps(
-		scripttest.Step("release, others wait", x.Release(), "2", []string{v.Kept(), x.Kept()}, w),
-		scripttest.Step("again", x.Release(), "2", []string{v.Kept(), x.Kept()}, w),
+		Step("release, others wait", x.Release(), "2", []string{v.Kept(), x.Kept()}, w),
+		Step("again", x.Release(), "2", []string{v.Kept(), x.Kept()}, w),
 	)
-	b.RequireTTL(keep + scripttest.ClockGrain)
+	b.RequireTTL(keep + locktest.ClockGrain)
 	require.Equal(t, int64(0), b.Do("HLEN", b.Key+script.HoldersSuffix))
 
-	b = scripttest.NewQueue(t, server)
-	short := scripttest.PermitNamed("c1", 1, "u", 2, 10*time.Millisecond)
+	b = NewQueue(t, server)
+	short := PermitNamed("c1", 1, "u", 2, 10*time.Millisecond)
 	b.RequireDone(short.Try(), w2(short).Try())
 	b.Until(func() bool { return b.Do("ZCOUNT", b.Key, "-inf", fmt.Sprintf("(%d", -b.Now())) == int64(0) }, "the minimum holds are over")
 	b.RequireDone(short.Release())
-	b.Queued(scripttest.PermitNamed("c3", 1, "u", 1, 0))
+	b.Queued(PermitNamed("c3", 1, "u", 1, 0))
 	b.RequireDone(w2(short).Release())
-	b.Require("nothing is kept", []string{scripttest.PermitNamed("c3", 1, "u", 1, 0).Reserved()})
+	b.Require("nothing is kept", []string{PermitNamed("c3", 1, "u", 1, 0).Reserved()})
 }
 
 // w2 returns the same wait of another client.
-func w2(w scripttest.Wait) scripttest.Wait { return "d" + w }
+func w2(w Wait) Wait { return "d" + w }
 
 // The lease and the minimum hold of a permit end by themselves. A permit whose
 // number is missing has no minimum hold.
@@ -62,24 +62,24 @@ func TestSemaphoreScriptEntriesEnd(t *testing.T) {
 	v, w := all[0], all[1]
 	for name, ended := range map[string]string{"in use": "r:old:1", "kept": "k:old:1", "reserved": "v:old:1:cf:5:2:0"} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, server)
+			b := NewQueue(t, server)
 			b.Put("cf", -time.Second, ended, "r:old:2")
-			b.Steps(scripttest.Step("nobody has one", v.Try(), "1", inUse(v)))
+			b.Steps(Step("nobody has one", v.Try(), "1", inUse(v)))
 			b.Put("cf", -time.Second, ended)
-			b.Steps(scripttest.Step("there is one more", w.Try(), "1", inUse(v, w)))
+			b.Steps(Step("there is one more", w.Try(), "1", inUse(v, w)))
 			b.Put("cf", -time.Second, ended)
 			b.RequireDone(v.Release())
-			b.RequireTTL(scripttest.Lease + scripttest.ClockGrain)
+			b.RequireTTL(Lease + locktest.ClockGrain)
 			b.RequireDone(w.Release())
 			require.Equal(t, int64(0), b.Do("EXISTS", b.Key, b.Key+script.HoldersSuffix), "the last one leaves nothing")
 		})
 	}
-	for _, late := range []script.Call{v.Release(), v.Renew(scripttest.Lease)} {
-		b := scripttest.NewQueue(t, server)
+	for _, late := range []script.Call{v.Release(), v.Renew(Lease)} {
+		b := NewQueue(t, server)
 		b.Put("cf", -time.Second, v.Reads())
-		b.Steps(scripttest.Step("late", late, "0", nil))
+		b.Steps(Step("late", late, "0", nil))
 	}
-	b := scripttest.NewHeld(t, server, v, w)
+	b := NewHeld(t, server, v, w)
 	b.Do("ZREM", b.Key, "#"+v.Hold())
 	reply, err := b.Try(v.Release())
 	require.NoError(t, err)
@@ -90,33 +90,33 @@ func TestSemaphoreScriptEntriesEnd(t *testing.T) {
 // A permit ends by the end of its lease, or of its minimum hold if that comes
 // later. The lock lasts as long as its last permit.
 func TestSemaphoreScriptLeases(t *testing.T) {
-	v, w := scripttest.PermitNamed("c1", 1, "f", 2, 0), scripttest.PermitNamed("c2", 1, "f", 2, 0)
-	b := scripttest.NewHeld(t, server, v)
-	b.RequireDone(v.Renew(scripttest.LongLease))
+	v, w := PermitNamed("c1", 1, "f", 2, 0), PermitNamed("c2", 1, "f", 2, 0)
+	b := NewHeld(t, server, v)
+	b.RequireDone(v.Renew(LongLease))
 	b.RequireDone(w.Try())
-	scripttest.RequireExpiry(t, scripttest.LongLease+scripttest.ClockGrain, b.Left(v))
-	scripttest.RequireExpiry(t, scripttest.Lease+scripttest.ClockGrain, b.Left(w))
-	b.RequireTTL(scripttest.LongLease + scripttest.ClockGrain)
+	RequireExpiry(t, LongLease+locktest.ClockGrain, b.Left(v))
+	RequireExpiry(t, Lease+locktest.ClockGrain, b.Left(w))
+	b.RequireTTL(LongLease + locktest.ClockGrain)
 	require.Equal(t, "1:0", b.Entry(v).Counts)
-	for _, again := range []script.Call{v.Renew(scripttest.Lease), v.Try(), v.Claim(), v.Enqueue()} {
+	for _, again := range []script.Call{v.Renew(Lease), v.Try(), v.Claim(), v.Enqueue()} {
 		b.RequireDone(again)
-		scripttest.RequireExpiry(t, scripttest.LongLease+scripttest.ClockGrain, b.Left(v))
+		RequireExpiry(t, LongLease+locktest.ClockGrain, b.Left(v))
 	}
 	b.RequireDone(v.Release())
-	b.RequireTTL(scripttest.Lease + scripttest.ClockGrain)
-	b.RequireDone(w.Renew(2 * scripttest.LongLease))
-	b.RequireTTL(2*scripttest.LongLease + scripttest.ClockGrain)
+	b.RequireTTL(Lease + locktest.ClockGrain)
+	b.RequireDone(w.Renew(2 * LongLease))
+	b.RequireTTL(2*LongLease + locktest.ClockGrain)
 	b.Clear()
-	b.Put("cf", scripttest.Keep, "r:other:1")
+	b.Put("cf", Keep, "r:other:1")
 	b.RequireDone(v.Try())
-	b.RequireTTL(scripttest.Lease + scripttest.ClockGrain)
+	b.RequireTTL(Lease + locktest.ClockGrain)
 }
 
 // By force all holds and reservations end, and what they leave is handed off.
 // What is kept for a minimum hold stays.
 func TestSemaphoreScriptForce(t *testing.T) {
 	all := permits(3, "f", 3, 0)
-	b := scripttest.NewQueue(t, server)
+	b := NewQueue(t, server)
 	require.Equal(t, "0", b.Code(semaphoreForce))
 	b.RequireDone(all[0].Try(), all[1].Try(), all[2].Try())
 	l := b.Listen("c2")
@@ -127,11 +127,11 @@ func TestSemaphoreScriptForce(t *testing.T) {
 	require.Equal(t, []string{"forced:c2:1 " + b.Key}, l.Heard())
 
 	b.Clear()
-	keeps := scripttest.PermitNamed("c4", 1, "f", 3, scripttest.Keep)
-	kept := scripttest.PermitNamed("c5", 1, "f", 3, scripttest.Keep)
+	keeps := PermitNamed("c4", 1, "f", 3, Keep)
+	kept := PermitNamed("c5", 1, "f", 3, Keep)
 	b.RequireDone(all[0].Try(), keeps.Try(), kept.Try())
 	require.Equal(t, "2", b.Code(kept.Release()))
-	b.Put("cf", scripttest.Lease, scripttest.PermitNamed("c6", 1, "f", 9, 0).Reserved())
+	b.Put("cf", Lease, PermitNamed("c6", 1, "f", 9, 0).Reserved())
 	b.Queued(all[1], all[2])
 	b.RequireDone(semaphoreForce)
 	b.Require("forced", []string{keeps.Forced(), kept.Kept(), all[1].Reserved()}, all[2])
@@ -140,23 +140,23 @@ func TestSemaphoreScriptForce(t *testing.T) {
 	b.RequireDone(semaphoreForce)
 	b.Require("again", []string{keeps.Forced(), kept.Kept(), all[2].Reserved()})
 	b.RequireDone(semaphoreForce)
-	b.RequireTTL(scripttest.Keep + scripttest.ClockGrain)
+	b.RequireTTL(Keep + locktest.ClockGrain)
 	notice, _ = b.Do("GET", b.Key+script.NoticeSuffix).([]byte)
 	require.Equal(t, "c1:1,c4:1 why", string(notice), "in the order in which they end")
 }
 
 // What a user may not do changes nothing, and is reported.
 func TestSemaphoreScriptsWithoutPermission(t *testing.T) {
-	v, w := scripttest.PermitNamed("c1", 1, "f", 2, 0), scripttest.PermitNamed("c2", 1, "f", 2, 0)
+	v, w := PermitNamed("c1", 1, "f", 2, 0), PermitNamed("c2", 1, "f", 2, 0)
 	for denied, calls := range map[string][]script.Call{
-		"-zrange":          {v.Claim(), v.Cancel(1), v.Poll(), semaphoreForce, v.Renew(scripttest.Lease)},
+		"-zrange":          {v.Claim(), v.Cancel(1), v.Poll(), semaphoreForce, v.Renew(Lease)},
 		"-zmscore -zrange": {w.Try(), v.Release()}, // without the fast path, the state is read
 		"-pexpire":         {w.Try(), w.Enqueue()},
 		"-zrem -del":       {v.Release()},
 	} {
 		for _, call := range calls {
-			b := scripttest.NewQueue(t, server)
-			b.Put("cf", scripttest.Keep, v.Reads()) // the key ends before a new lease
+			b := NewQueue(t, server)
+			b.Put("cf", Keep, v.Reads()) // the key ends before a new lease
 			var rules []any
 			for rule := range strings.FieldsSeq(denied) {
 				rules = append(rules, rule)
@@ -166,11 +166,11 @@ func TestSemaphoreScriptsWithoutPermission(t *testing.T) {
 			b.Require(denied, inUse(v))
 		}
 	}
-	b := scripttest.NewHeld(t, server, v)
+	b := NewHeld(t, server, v)
 	b.Deny("-del")
 	b.RequireDone(v.Release())
 	require.Empty(t, b.Entries())
-	b = scripttest.NewHeld(t, server, v, w)
+	b = NewHeld(t, server, v, w)
 	b.Deny("-zmscore")
 	b.RequireDone(v.Release())
 	b.Queued(v)
@@ -182,16 +182,16 @@ func TestSemaphoreScriptsWithoutPermission(t *testing.T) {
 func TestSemaphoreScriptsOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	v, w := scripttest.PermitNamed("c1", 1, "f", 3, scripttest.Keep), scripttest.PermitNamed("c2", 1, "f", 3, scripttest.Keep)
-	b := scripttest.NewHeld(t, s, v, w)
-	x := scripttest.PermitNamed("c3", 1, "f", 3, 0)
+	v, w := PermitNamed("c1", 1, "f", 3, Keep), PermitNamed("c2", 1, "f", 3, Keep)
+	b := NewHeld(t, s, v, w)
+	x := PermitNamed("c3", 1, "f", 3, 0)
 	before := b.Everything()
 	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	for _, call := range []script.Call{x.Try(), x.Enqueue()} {
 		b.RequireError(call, "OOM")
 		require.Equal(t, before, b.Everything())
 	}
-	b.RequireDone(w.Renew(scripttest.LongLease))
+	b.RequireDone(w.Renew(LongLease))
 	require.Equal(t, "2", b.Code(v.Release()))
 	b.RequireDone(semaphoreForce)
 	b.Require("", []string{v.Kept(), w.Forced()})
@@ -200,27 +200,27 @@ func TestSemaphoreScriptsOutOfMemory(t *testing.T) {
 // A permit that is kept stays kept, whatever late request about its hold comes.
 // A copy of a request that was granted does not change the minimum hold.
 func TestSemaphoreScriptLateCopies(t *testing.T) {
-	v := scripttest.PermitNamed("c1", 1, "f", 3, scripttest.Keep)
+	v := PermitNamed("c1", 1, "f", 3, Keep)
 	for name, late := range map[string]script.Call{"try": v.Try(), "enqueue": v.Enqueue()} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewHeld(t, server, v)
+			b := NewHeld(t, server, v)
 			require.Equal(t, "2", b.Code(v.Release()))
 			b.Steps(
-				scripttest.Step("late", late, "1", []string{v.Kept(), v.Reads()}),
-				scripttest.Step("forced", semaphoreForce, "1", []string{v.Kept()}),
-				scripttest.Step("late", late, "1", []string{v.Kept(), v.Reads()}),
-				scripttest.Step("its cancel", v.Cancel(1), "1", []string{v.Kept()}),
-				scripttest.Step("forced", semaphoreForce, "1", []string{v.Kept()}),
+				Step("late", late, "1", []string{v.Kept(), v.Reads()}),
+				Step("forced", semaphoreForce, "1", []string{v.Kept()}),
+				Step("late", late, "1", []string{v.Kept(), v.Reads()}),
+				Step("its cancel", v.Cancel(1), "1", []string{v.Kept()}),
+				Step("forced", semaphoreForce, "1", []string{v.Kept()}),
 			)
 		})
 	}
-	b := scripttest.NewHeld(t, server, v)
+	b := NewHeld(t, server, v)
 	number := func() string {
 		score, err := redis.String(b.Do("ZSCORE", b.Key, "#"+v.Hold()), nil)
 		require.NoError(t, err)
 		return score
 	}
 	first := number()
-	b.RequireDone(v.Try(), v.Enqueue(), v.Claim(), v.Renew(scripttest.LongLease))
+	b.RequireDone(v.Try(), v.Enqueue(), v.Claim(), v.Renew(LongLease))
 	require.Equal(t, first, number(), "the minimum hold counts from the first grant")
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // nextForce is the call after one that has returned this.
@@ -20,8 +19,8 @@ func TestSemaphoreScriptForceInBatches(t *testing.T) {
 	const limit = 600
 	all := permits(limit+2, "f", limit, 0)
 	newcomer, waiter := all[limit], all[limit+1]
-	b := scripttest.NewQueue(t, server)
-	b.Put("cf", scripttest.LongLease, entries(all[:limit])...)
+	b := NewQueue(t, server)
+	b.Put("cf", LongLease, entries(all[:limit])...)
 	numbers := []any{b.Key}
 	for i, w := range all[:limit] {
 		numbers = append(numbers, -(i + 1), "#"+w.Hold()) // one was granted after the other
@@ -34,8 +33,8 @@ func TestSemaphoreScriptForceInBatches(t *testing.T) {
 	b.RequireDone(waiter.Cancel(0))
 	b.RequireDone(newcomer.Try())
 	b.RequireDone(waiter.Try(), waiter.Release())
-	b.Put("cf", scripttest.Lease, scripttest.PermitNamed("c9", 9, "f", limit, 0).Reserved())
-	reserved := scripttest.PermitNamed("c9", 9, "f", limit, 0).Reserved()
+	b.Put("cf", Lease, PermitNamed("c9", 9, "f", limit, 0).Reserved())
+	reserved := PermitNamed("c9", 9, "f", limit, 0).Reserved()
 	require.Equal(t, newest, b.Code(nextForce(newest)), "the same number again")
 	b.Require("more", append(inUse(all[512:limit+1]...), reserved))
 	b.Queued(waiter)

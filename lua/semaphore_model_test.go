@@ -13,31 +13,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // semaphoreModel is what a fair semaphore should do while nothing ends by
 // itself: the entries that are taken, and the queue.
 type semaphoreModel struct {
 	taken map[string]bool
-	queue []scripttest.Wait
+	queue []Wait
 }
 
 // part returns the n-th part of a wait's name as a number.
-func part(w scripttest.Wait, n int) int {
+func part(w Wait, n int) int {
 	number, _ := strconv.Atoi(strings.Split(string(w), ":")[n]) // made by PermitNamed
 	return number
 }
 
-func (m *semaphoreModel) fits(w scripttest.Wait) bool { return len(m.taken) < part(w, 4) }
+func (m *semaphoreModel) fits(w Wait) bool { return len(m.taken) < part(w, 4) }
 
-func (m *semaphoreModel) leave(w scripttest.Wait) {
-	m.queue = slices.DeleteFunc(m.queue, func(other scripttest.Wait) bool { return other == w })
+func (m *semaphoreModel) leave(w Wait) {
+	m.queue = slices.DeleteFunc(m.queue, func(other Wait) bool { return other == w })
 }
 
 // handOff reserves permits for the first waiters, until one does not fit, or is
 // the one that asks. It reports whether it is.
-func (m *semaphoreModel) handOff(asker scripttest.Wait) bool {
+func (m *semaphoreModel) handOff(asker Wait) bool {
 	for len(m.queue) > 0 && m.fits(m.queue[0]) {
 		if m.queue[0] == asker {
 			return true
@@ -48,18 +47,18 @@ func (m *semaphoreModel) handOff(asker scripttest.Wait) bool {
 	return false
 }
 
-func (m *semaphoreModel) take(w scripttest.Wait) string {
+func (m *semaphoreModel) take(w Wait) string {
 	delete(m.taken, w.Reserved())
 	m.leave(w)
 	m.taken[w.Reads()] = true
-	m.handOff(scripttest.Nobody)
+	m.handOff(Nobody)
 	return "1"
 }
 
 // ask is what try, enqueue and claim have in common: the waiter has a permit,
 // or it is reserved for it, or a newcomer finds nobody waiting. Otherwise more
 // decides.
-func (m *semaphoreModel) ask(w scripttest.Wait, newcomer bool, more func() string) string {
+func (m *semaphoreModel) ask(w Wait, newcomer bool, more func() string) string {
 	switch {
 	case m.taken[w.Reads()]:
 		return "1"
@@ -70,14 +69,14 @@ func (m *semaphoreModel) ask(w scripttest.Wait, newcomer bool, more func() strin
 }
 
 // enqueue adds the waiter to the queue first.
-func (m *semaphoreModel) enqueue(w scripttest.Wait) string {
+func (m *semaphoreModel) enqueue(w Wait) string {
 	if !slices.Contains(m.queue, w) {
 		m.queue = append(m.queue, w)
 	}
 	return m.claim(w)
 }
 
-func (m *semaphoreModel) claim(w scripttest.Wait) string {
+func (m *semaphoreModel) claim(w Wait) string {
 	queued := slices.Contains(m.queue, w)
 	switch {
 	case m.handOff(w):
@@ -89,15 +88,15 @@ func (m *semaphoreModel) claim(w scripttest.Wait) string {
 }
 
 // try takes a permit if nobody is left in the queue.
-func (m *semaphoreModel) try(w scripttest.Wait) string {
-	m.handOff(scripttest.Nobody)
+func (m *semaphoreModel) try(w Wait) string {
+	m.handOff(Nobody)
 	if len(m.queue) == 0 && m.fits(w) {
 		return m.take(w)
 	}
 	return "0"
 }
 
-func (m *semaphoreModel) release(w scripttest.Wait) string {
+func (m *semaphoreModel) release(w Wait) string {
 	switch {
 	case !m.taken[w.Reads()] && m.taken[w.Kept()]:
 		return "2"
@@ -110,30 +109,30 @@ func (m *semaphoreModel) release(w scripttest.Wait) string {
 		m.taken[w.Kept()] = true
 		return "2"
 	}
-	m.handOff(scripttest.Nobody)
+	m.handOff(Nobody)
 	return "1"
 }
 
 // renew changes no entry, but its end.
-func (m *semaphoreModel) renew(w scripttest.Wait) string {
+func (m *semaphoreModel) renew(w Wait) string {
 	if m.taken[w.Reads()] {
 		return "1"
 	}
 	return "0"
 }
 
-func (m *semaphoreModel) cancel(w scripttest.Wait, alsoHold bool) string {
+func (m *semaphoreModel) cancel(w Wait, alsoHold bool) string {
 	m.leave(w)
 	delete(m.taken, w.Reserved())
 	if alsoHold {
 		delete(m.taken, w.Reads())
 	}
-	m.handOff(scripttest.Nobody)
+	m.handOff(Nobody)
 	return "1"
 }
 
 // force ends all that is taken. The waits say which holds have a minimum.
-func (m *semaphoreModel) force(waits []scripttest.Wait) string {
+func (m *semaphoreModel) force(waits []Wait) string {
 	if len(m.taken) == 0 {
 		return "0"
 	}
@@ -143,7 +142,7 @@ func (m *semaphoreModel) force(waits []scripttest.Wait) string {
 		}
 	}
 	maps.DeleteFunc(m.taken, func(entry string, _ bool) bool { return entry[0] != 'k' && entry[0] != 'f' })
-	m.handOff(scripttest.Nobody)
+	m.handOff(Nobody)
 	return "1"
 }
 
@@ -155,7 +154,7 @@ type modelStep struct {
 
 // step returns a random request, and what it is called. Of each two waits, one
 // waits and one tries.
-func (m *semaphoreModel) step(random *rand.Rand, waits []scripttest.Wait) (s modelStep, name string) {
+func (m *semaphoreModel) step(random *rand.Rand, waits []Wait) (s modelStep, name string) {
 	if random.IntN(40) == 0 {
 		return modelStep{semaphoreForce, func() string { return m.force(waits) }}, "force"
 	}
@@ -167,7 +166,7 @@ func (m *semaphoreModel) step(random *rand.Rand, waits []scripttest.Wait) (s mod
 	steps := []modelStep{
 		first, first, first,
 		{w.Release(), func() string { return m.release(w) }},
-		{w.Renew(scripttest.LongLease), func() string { return m.renew(w) }},
+		{w.Renew(LongLease), func() string { return m.renew(w) }},
 		{w.Cancel(1), func() string { return m.cancel(w, true) }},
 		{w.Cancel(0), func() string { return m.cancel(w, false) }},
 		{w.Claim(), func() string { return m.ask(w, false, func() string { return m.claim(w) }) }},
@@ -184,11 +183,11 @@ func TestSemaphoreScriptsAgainstTheModel(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
 	for range histories {
-		b, m := scripttest.NewQueue(t, server), &semaphoreModel{taken: map[string]bool{}}
-		var waits []scripttest.Wait
+		b, m := NewQueue(t, server), &semaphoreModel{taken: map[string]bool{}}
+		var waits []Wait
 		for n := range 7 {
-			keep := time.Duration(random.IntN(2)) * scripttest.LongLease
-			waits = append(waits, scripttest.PermitNamed(fmt.Sprint("c", n), 1+n%2, "f", 1+random.IntN(4), keep))
+			keep := time.Duration(random.IntN(2)) * LongLease
+			waits = append(waits, PermitNamed(fmt.Sprint("c", n), 1+n%2, "f", 1+random.IntN(4), keep))
 		}
 		var done []string
 		for range steps {

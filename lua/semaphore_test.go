@@ -8,20 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 var semaphoreForce = script.Call{Script: script.SemaphoreForce, Args: []any{"why"}}
 
 // permits returns the waits of so many clients for a semaphore.
-func permits(clients int, mode string, limit int, keep time.Duration) (all []scripttest.Wait) {
+func permits(clients int, mode string, limit int, keep time.Duration) (all []Wait) {
 	for i := range clients {
-		all = append(all, scripttest.PermitNamed(fmt.Sprint("c", i+1), 1, mode, limit, keep))
+		all = append(all, PermitNamed(fmt.Sprint("c", i+1), 1, mode, limit, keep))
 	}
 	return all
 }
 
-func inUse(waits ...scripttest.Wait) (all []string) {
+func inUse(waits ...Wait) (all []string) {
 	for _, w := range waits {
 		all = append(all, w.Reads())
 	}
@@ -35,38 +34,38 @@ func TestSemaphoreScriptAnswers(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			all := permits(5, mode, 2, 0)
 			v, w, x, y, z := all[0], all[1], all[2], all[3], all[4]
-			b := scripttest.NewQueue(t, server)
+			b := NewQueue(t, server)
 			b.Steps(
-				scripttest.Step("release, free", v.Release(), "0", nil),
-				scripttest.Step("claim, free, not queued", v.Claim(), "3", nil),
-				scripttest.Step("try, free", v.Try(), "1", inUse(v)),
-				scripttest.Step("try, has it", v.Try(), "1", inUse(v)),
-				scripttest.Step("enqueue, beside another", w.Enqueue(), "1", inUse(v, w)),
-				scripttest.Step("enqueue, has it", w.Enqueue(), "1", inUse(v, w)),
-				scripttest.Step("claim, has it", w.Claim(), "1", inUse(v, w)),
-				scripttest.Step("try, all are taken", x.Try(), "0", inUse(v, w)),
-				scripttest.Step("claim, not queued", x.Claim(), "3", inUse(v, w)),
-				scripttest.Step("release", w.Release(), "1", inUse(v)),
-				scripttest.Step("again", w.Release(), "0", inUse(v)),
-				scripttest.Step("renew", v.Renew(scripttest.LongLease), "1", inUse(v)),
-				scripttest.Step("renew, not held", w.Renew(scripttest.LongLease), "0", inUse(v)),
-				scripttest.Step("try, beside another", w.Try(), "1", inUse(v, w)),
-				scripttest.Step("enqueue, all are taken", x.Enqueue(), "0", inUse(v, w), x),
-				scripttest.Step("claim, all are taken", x.Claim(), "0", inUse(v, w), x),
-				scripttest.Step("enqueue, the queue is full", y.EnqueueLimited("", 1), "5", inUse(v, w), x),
+				Step("release, free", v.Release(), "0", nil),
+				Step("claim, free, not queued", v.Claim(), "3", nil),
+				Step("try, free", v.Try(), "1", inUse(v)),
+				Step("try, has it", v.Try(), "1", inUse(v)),
+				Step("enqueue, beside another", w.Enqueue(), "1", inUse(v, w)),
+				Step("enqueue, has it", w.Enqueue(), "1", inUse(v, w)),
+				Step("claim, has it", w.Claim(), "1", inUse(v, w)),
+				Step("try, all are taken", x.Try(), "0", inUse(v, w)),
+				Step("claim, not queued", x.Claim(), "3", inUse(v, w)),
+				Step("release", w.Release(), "1", inUse(v)),
+				Step("again", w.Release(), "0", inUse(v)),
+				Step("renew", v.Renew(LongLease), "1", inUse(v)),
+				Step("renew, not held", w.Renew(LongLease), "0", inUse(v)),
+				Step("try, beside another", w.Try(), "1", inUse(v, w)),
+				Step("enqueue, all are taken", x.Enqueue(), "0", inUse(v, w), x),
+				Step("claim, all are taken", x.Claim(), "0", inUse(v, w), x),
+				Step("enqueue, the queue is full", y.EnqueueLimited("", 1), "5", inUse(v, w), x),
 			)
 			b.Line(time.Minute, x) // it has waited for long
 			b.Steps(
-				scripttest.Step("enqueue behind it", y.Enqueue(), "0", inUse(v, w), x, y),
-				scripttest.Step("release to the first", v.Release(), "1", append(inUse(w), x.Reserved()), y),
-				scripttest.Step("try, reserved", z.Try(), "0", append(inUse(w), x.Reserved()), y),
-				scripttest.Step("claim, reserved for another", y.Claim(), "0", append(inUse(w), x.Reserved()), y),
-				scripttest.Step("claim, reserved for it", x.Claim(), "1", inUse(w, x), y),
-				scripttest.Step("cancel with the hold", w.Cancel(1), "1", append(inUse(x), y.Reserved())),
-				scripttest.Step("enqueue, reserved for it", y.EnqueueAgain("7", ""), "1", inUse(x, y)),
-				scripttest.Step("cancel without the hold", y.Cancel(0), "1", inUse(x, y)),
-				scripttest.Step("release", x.Release(), "1", inUse(y)),
-				scripttest.Step("release of the last", y.Release(), "1", nil),
+				Step("enqueue behind it", y.Enqueue(), "0", inUse(v, w), x, y),
+				Step("release to the first", v.Release(), "1", append(inUse(w), x.Reserved()), y),
+				Step("try, reserved", z.Try(), "0", append(inUse(w), x.Reserved()), y),
+				Step("claim, reserved for another", y.Claim(), "0", append(inUse(w), x.Reserved()), y),
+				Step("claim, reserved for it", x.Claim(), "1", inUse(w, x), y),
+				Step("cancel with the hold", w.Cancel(1), "1", append(inUse(x), y.Reserved())),
+				Step("enqueue, reserved for it", y.EnqueueAgain("7", ""), "1", inUse(x, y)),
+				Step("cancel without the hold", y.Cancel(0), "1", inUse(x, y)),
+				Step("release", x.Release(), "1", inUse(y)),
+				Step("release of the last", y.Release(), "1", nil),
 			)
 			require.Equal(t, int64(0), b.Do("EXISTS", b.Key, b.QueueKey(), b.HeartbeatsKey(), b.Key+script.HoldersSuffix))
 		})
@@ -75,20 +74,20 @@ func TestSemaphoreScriptAnswers(t *testing.T) {
 
 // A read/write lock, a semaphore and a semaphore of the other mode do not mix.
 func TestSemaphoreScriptConflicts(t *testing.T) {
-	kinds := map[string]scripttest.Wait{"semaphore": permits(1, "f", 2, 0)[0], "unfair": permits(1, "u", 2, 0)[0], "read/write": scripttest.WaitNamed("c1", 1, "sf")}
-	holders := map[string]scripttest.Wait{"semaphore": permits(2, "f", 2, 0)[1], "unfair": permits(2, "u", 2, 0)[1], "read/write": scripttest.WaitNamed("c2", 1, "sf")}
+	kinds := map[string]Wait{"semaphore": permits(1, "f", 2, 0)[0], "unfair": permits(1, "u", 2, 0)[0], "read/write": WaitNamed("c1", 1, "sf")}
+	holders := map[string]Wait{"semaphore": permits(2, "f", 2, 0)[1], "unfair": permits(2, "u", 2, 0)[1], "read/write": WaitNamed("c2", 1, "sf")}
 	for there, holder := range holders {
 		for asked, w := range kinds {
 			if there == asked {
 				continue
 			}
 			t.Run(there+", asked for "+asked, func(t *testing.T) {
-				b := scripttest.NewHeld(t, server, holder)
+				b := NewHeld(t, server, holder)
 				b.Queued(holder)
 				before := b.Everything()
 				calls := []script.Call{w.Try(), w.Enqueue(), w.Claim()}
 				if there == "read/write" || asked == "read/write" {
-					calls = append(calls, w.Release(), w.Renew(scripttest.Lease))
+					calls = append(calls, w.Release(), w.Renew(Lease))
 				}
 				for _, call := range calls {
 					require.Equal(t, "-1", b.Code(call))
@@ -97,10 +96,10 @@ func TestSemaphoreScriptConflicts(t *testing.T) {
 			})
 		}
 	}
-	b := scripttest.NewHeld(t, server, holders["semaphore"])
+	b := NewHeld(t, server, holders["semaphore"])
 	require.Equal(t, "-1", b.Code(rwForce))
 	require.Equal(t, []string{"read", "cf"}, b.Ask(rwInspect)[:2])
-	b = scripttest.NewHeld(t, server, holders["read/write"])
+	b = NewHeld(t, server, holders["read/write"])
 	require.Equal(t, "-1", b.Code(semaphoreForce))
 	require.Equal(t, []string{"read", "f"}, b.Ask(rwInspect)[:2])
 }
@@ -108,46 +107,46 @@ func TestSemaphoreScriptConflicts(t *testing.T) {
 // Each caller keeps to its own limit. What one script reserves counts too.
 func TestSemaphoreScriptLimits(t *testing.T) {
 	few, more := permits(4, "f", 2, 0), permits(6, "f", 4, 0)
-	b := scripttest.NewHeld(t, server, few[0], few[1])
+	b := NewHeld(t, server, few[0], few[1])
 	b.Steps(
-		scripttest.Step("its limit is reached", few[2].Try(), "0", inUse(few[:2]...)),
-		scripttest.Step("that of another is not", more[2].Try(), "1", inUse(few[:3]...)),
-		scripttest.Step("nor is it for one more", more[3].Try(), "1", inUse(few[:4]...)),
-		scripttest.Step("now it is", more[4].Try(), "0", inUse(few[:4]...)),
+		Step("its limit is reached", few[2].Try(), "0", inUse(few[:2]...)),
+		Step("that of another is not", more[2].Try(), "1", inUse(few[:3]...)),
+		Step("nor is it for one more", more[3].Try(), "1", inUse(few[:4]...)),
+		Step("now it is", more[4].Try(), "0", inUse(few[:4]...)),
 	)
-	low := scripttest.PermitNamed("c7", 1, "f", 2, 0)
+	low := PermitNamed("c7", 1, "f", 2, 0)
 	b.Queued(low)
-	b.Steps(scripttest.Step("the first waiter's limit counts, not the releaser's", more[3].Release(), "1", inUse(few[:3]...), low))
+	b.Steps(Step("the first waiter's limit counts, not the releaser's", more[3].Release(), "1", inUse(few[:3]...), low))
 
-	b = scripttest.NewQueue(t, server)
+	b = NewQueue(t, server)
 	waits := permits(6, "f", 4, 0)
 	b.RequireDone(waits[0].Try(), waits[1].Try())
 	b.Queued(waits[2:]...)
-	b.RequireDone(scripttest.SemaphoreCancelNobody)
+	b.RequireDone(SemaphoreCancelNobody)
 	b.Require("as many as fit", append(inUse(waits[:2]...), waits[2].Reserved(), waits[3].Reserved()), waits[4:]...)
 	b.RequireDone(waits[2].Claim())
 	b.Require("the others wait", append(inUse(waits[:3]...), waits[3].Reserved()), waits[4:]...)
 
-	b = scripttest.NewHeld(t, server, waits[0])
+	b = NewHeld(t, server, waits[0])
 	b.Queued(waits[1])
-	b.RequireDone(scripttest.SemaphoreCancelNobody)
-	b.Steps(scripttest.Step("a waiter takes its reservation, not one more", waits[1].EnqueueAgain("7", ""), "1", inUse(waits[:2]...)))
+	b.RequireDone(SemaphoreCancelNobody)
+	b.Steps(Step("a waiter takes its reservation, not one more", waits[1].EnqueueAgain("7", ""), "1", inUse(waits[:2]...)))
 }
 
 // A waiter of a lower limit is not passed by one behind it. The limit of the
 // waiter counts in each script that hands off.
 func TestSemaphoreScriptHeadOfLine(t *testing.T) {
-	low, high := scripttest.PermitNamed("c8", 1, "f", 1, 0), scripttest.PermitNamed("c9", 1, "f", 9, 0)
+	low, high := PermitNamed("c8", 1, "f", 1, 0), PermitNamed("c9", 1, "f", 9, 0)
 	holders := permits(3, "f", 3, 0)
-	b := scripttest.NewHeld(t, server, holders...)
+	b := NewHeld(t, server, holders...)
 	b.Queued(low, high)
 	b.Steps(
-		scripttest.Step("two are taken", holders[0].Release(), "1", inUse(holders[1:]...), low, high),
-		scripttest.Step("one is", holders[1].Release(), "1", inUse(holders[2]), low, high),
-		scripttest.Step("a newcomer", scripttest.PermitNamed("c7", 1, "f", 9, 0).Try(), "0", inUse(holders[2]), low, high),
-		scripttest.Step("a claim of the second", high.Claim(), "0", inUse(holders[2]), low, high),
-		scripttest.Step("a poll", low.Poll(string(low), 5), "1", inUse(holders[2]), low, high),
-		scripttest.Step("none is", holders[2].Release(), "1", []string{low.Reserved(), high.Reserved()}),
+		Step("two are taken", holders[0].Release(), "1", inUse(holders[1:]...), low, high),
+		Step("one is", holders[1].Release(), "1", inUse(holders[2]), low, high),
+		Step("a newcomer", PermitNamed("c7", 1, "f", 9, 0).Try(), "0", inUse(holders[2]), low, high),
+		Step("a claim of the second", high.Claim(), "0", inUse(holders[2]), low, high),
+		Step("a poll", low.Poll(string(low), 5), "1", inUse(holders[2]), low, high),
+		Step("none is", holders[2].Release(), "1", []string{low.Reserved(), high.Reserved()}),
 	)
 }
 
@@ -155,46 +154,46 @@ func TestSemaphoreScriptHeadOfLine(t *testing.T) {
 // later than a permit that it would take now could end.
 func TestSemaphoreScriptNextEnd(t *testing.T) {
 	const sooner, keep = 5 * time.Second, 9 * time.Second
-	plain, kept := scripttest.PermitNamed("c1", 1, "f", 1, 0), scripttest.PermitNamed("c2", 1, "f", 1, keep)
-	waits, fast := scripttest.PermitNamed("c3", 1, "f", 1, 0), scripttest.PermitNamed("c4", 1, "f", 1, sooner)
+	plain, kept := PermitNamed("c1", 1, "f", 1, 0), PermitNamed("c2", 1, "f", 1, keep)
+	waits, fast := PermitNamed("c3", 1, "f", 1, 0), PermitNamed("c4", 1, "f", 1, sooner)
 	for name, tt := range map[string]struct {
-		holder scripttest.Wait
+		holder Wait
 		call   script.Call
 		want   time.Duration
 	}{
-		"the lease":                  {plain, waits.Enqueue(), scripttest.Lease},
-		"the lease, by a poll":       {plain, waits.Poll(string(waits), 5), scripttest.Lease},
+		"the lease":                  {plain, waits.Enqueue(), Lease},
+		"the lease, by a poll":       {plain, waits.Poll(string(waits), 5), Lease},
 		"a minimum hold":             {kept, waits.Enqueue(), keep},
 		"a minimum hold, by a poll":  {kept, waits.Poll(string(waits), 5), keep},
 		"its own":                    {plain, fast.Enqueue(), sooner},
 		"its own, by a poll":         {plain, fast.Poll(string(fast), 5), sooner},
-		"its own is longer":          {kept, scripttest.PermitNamed("c4", 1, "f", 1, scripttest.LongLease).Enqueue(), keep},
-		"a poll that lists no waits": {plain, waits.Poll(), scripttest.Lease},
+		"its own is longer":          {kept, PermitNamed("c4", 1, "f", 1, LongLease).Enqueue(), keep},
+		"a poll that lists no waits": {plain, waits.Poll(), Lease},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewHeld(t, server, tt.holder)
+			b := NewHeld(t, server, tt.holder)
 			left := time.Duration(number(t, b.Ask(tt.call)[2])) * time.Millisecond
-			scripttest.RequireExpiry(t, tt.want, left)
+			RequireExpiry(t, tt.want, left)
 		})
 	}
-	b := scripttest.NewQueue(t, server)
+	b := NewQueue(t, server)
 	require.Equal(t, "-1", b.Ask(waits.Poll())[2], "nobody has a permit")
 	b.RequireDone(kept.Try())
 	require.Equal(t, "2", b.Code(kept.Release()))
 	left := time.Duration(number(t, b.Ask(waits.Enqueue())[2])) * time.Millisecond
-	scripttest.RequireExpiry(t, keep, left)
+	RequireExpiry(t, keep, left)
 }
 
 // With the lock's key alone a permit is renewed and released.
 func TestSemaphoreScriptsWithTheLocksKeyAlone(t *testing.T) {
-	alone := func(b *scripttest.Queue, call script.Call) any {
+	alone := func(b *Queue, call script.Call) any {
 		r := call.Script.BySource([]string{b.Key}, call.Args)
 		return b.Do(r.Cmd, r.Args...)
 	}
-	v, w, x := scripttest.PermitNamed("c1", 1, "f", 2, 0), scripttest.PermitNamed("c2", 1, "f", 2, scripttest.Keep), scripttest.PermitNamed("c3", 1, "f", 2, 0)
-	b := scripttest.NewHeld(t, server, v, w)
+	v, w, x := PermitNamed("c1", 1, "f", 2, 0), PermitNamed("c2", 1, "f", 2, Keep), PermitNamed("c3", 1, "f", 2, 0)
+	b := NewHeld(t, server, v, w)
 	b.Queued(x)
-	require.Equal(t, int64(1), alone(b, v.Renew(scripttest.LongLease)))
+	require.Equal(t, int64(1), alone(b, v.Renew(LongLease)))
 	require.Equal(t, int64(1), alone(b, v.Release()))
 	require.Equal(t, int64(2), alone(b, w.Release()))
 	b.Require("", []string{w.Kept()}, x)
@@ -204,14 +203,14 @@ func TestSemaphoreScriptsWithTheLocksKeyAlone(t *testing.T) {
 // No script examines more than 128 waits. One that finds more reports it, and a
 // cancel for nobody continues.
 func TestSemaphoreScriptHandOffLimit(t *testing.T) {
-	live, holder := scripttest.PermitNamed("c1", 1, "f", 1, 0), scripttest.PermitNamed("c9", 1, "f", 1, 0)
-	var stale []scripttest.Wait
+	live, holder := PermitNamed("c1", 1, "f", 1, 0), PermitNamed("c9", 1, "f", 1, 0)
+	var stale []Wait
 	for n := range 300 {
-		stale = append(stale, scripttest.PermitNamed("gone", n+1, "f", 1, 0))
+		stale = append(stale, PermitNamed("gone", n+1, "f", 1, 0))
 	}
 	for name, call := range map[string]script.Call{"release": holder.Release(), "force": semaphoreForce, "cancel": holder.Cancel(1)} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewHeld(t, server, holder)
+			b := NewHeld(t, server, holder)
 			b.Queued(append(stale[:len(stale):len(stale)], live)...)
 			require.Equal(t, "4", b.Code(call))
 			require.Equal(t, string(stale[128]), b.Waits()[0])

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // shortcut is a kind of lock whose scripts have paths in front of the functions
@@ -16,8 +15,8 @@ import (
 type shortcut struct {
 	full    map[*script.Script]*script.Script // the scripts without these paths
 	request func(random *rand.Rand, mode string, seq int) (script.Call, string)
-	end     func(random *rand.Rand, mode string, locks ...*scripttest.Queue) []string // what may end in between
-	content func(t *testing.T, b *scripttest.Queue) []string
+	end     func(random *rand.Rand, mode string, locks ...*Queue) []string // what may end in between
+	content func(t *testing.T, b *Queue) []string
 }
 
 // requireSame runs random requests, by the scripts with and without the paths.
@@ -28,7 +27,7 @@ func (s shortcut) requireSame(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
 	for range histories {
-		fast, slow := scripttest.NewQueue(t, server), scripttest.NewQueue(t, server)
+		fast, slow := NewQueue(t, server), NewQueue(t, server)
 		slow.Key += "slow"
 		slow.Clear()
 		mode := "fu"[random.IntN(2):][:1]

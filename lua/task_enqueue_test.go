@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -22,7 +21,7 @@ const (
 // Tasks are due in the order of their Enqueue, also within one script. Those of
 // a key are behind the first of them, in order after the clock went back, too.
 func TestTaskEnqueueScriptOrder(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	b.Enqueue("", "z", "a")
 	b.Enqueue("", "m")
 	b.Enqueue("", "b", "y")
@@ -51,9 +50,9 @@ var putScripts = []struct {
 	script *script.TaskScript
 	of     func(delay time.Duration, ids ...string) []any
 }{
-	{"put", script.TaskPut, scripttest.PutOf},
+	{"put", script.TaskPut, PutOf},
 	{"enqueue", script.TaskEnqueue, func(delay time.Duration, ids ...string) []any {
-		return scripttest.EnqueueOf(delay, "", ids...)
+		return EnqueueOf(delay, "", ids...)
 	}},
 }
 
@@ -62,7 +61,7 @@ var putScripts = []struct {
 func TestTaskEnqueueScriptCopies(t *testing.T) {
 	for _, put := range putScripts {
 		t.Run(put.name, func(t *testing.T) {
-			b := scripttest.NewTasks(t, server)
+			b := NewTasks(t, server)
 			first := put.of(0, "z", "a")
 			require.Equal(t, []int64{1, 1}, b.Ints(put.script, first...))
 			score := b.Score("d", "a")
@@ -71,25 +70,25 @@ func TestTaskEnqueueScriptCopies(t *testing.T) {
 			require.Equal(t, score, b.Score("d", "a"), "the copy changes nothing")
 			for _, other := range putScripts {
 				second := other.of(0, "a", other.name)
-				second[0] = scripttest.Nonce(1)
+				second[0] = Nonce(1)
 				require.Equal(t, []int64{0, 1}, b.Ints(other.script, second...), "another call")
 			}
 			one := put.of(0, "one")
 			require.Equal(t, []int64{1}, b.Ints(put.script, one...))
 			require.Equal(t, []int64{1}, b.Ints(put.script, one...), "a copy")
 			require.InDelta(t, b.Now(), b.Score("d", "one"), slack)
-			got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 10})
+			got := b.Receive(Receive{Receiver: worker, N: 1, Want: 10})
 			require.Equal(t, []string{"z", "a", "put", "enqueue", "one"}, got.IDs())
 			for _, d := range got.All {
-				require.True(t, strings.HasSuffix(d.Record, scripttest.Body("")))
+				require.True(t, strings.HasSuffix(d.Record, Body("")))
 			}
 			require.Equal(t, []int64{1, 1}, b.Ints(put.script, first...), "a copy while it is in flight")
-			first[0] = scripttest.Nonce(1)
+			first[0] = Nonce(1)
 			require.Equal(t, []int64{0, 0}, b.Ints(put.script, first...), "another call")
 		})
 	}
-	b := scripttest.NewTasks(t, server)
-	first := scripttest.EnqueueOf(0, "k", "a", "b")
+	b := NewTasks(t, server)
+	first := EnqueueOf(0, "k", "a", "b")
 	for range 2 {
 		require.Equal(t, []int64{1, 1}, b.Ints(script.TaskEnqueue, first...))
 		require.Equal(t, []string{"a"}, b.Members("d"))
@@ -103,7 +102,7 @@ func TestTaskEnqueueScriptCopies(t *testing.T) {
 func TestTaskEnqueueScriptWakes(t *testing.T) {
 	for _, put := range putScripts {
 		t.Run(put.name, func(t *testing.T) {
-			b := scripttest.NewTasks(t, server)
+			b := NewTasks(t, server)
 			l1, l2 := b.Listen("c1"), b.Listen("c2")
 			idle := func(ago time.Duration, receiver string) {
 				b.Do("ZADD", b.Key("i"), b.Now()-ago.Microseconds(), receiver)
@@ -151,11 +150,11 @@ func TestTaskEnqueueScriptWakes(t *testing.T) {
 
 // A time of less than 100 ms beside the seconds has 6 digits, too.
 func TestTaskPutScriptDigits(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	testkit.Eventually(t, testkit.Patience, func() bool {
 		now := b.Now()
 		id := fmt.Sprint(now)
-		require.Equal(t, []int64{1}, b.Ints(script.TaskPut, scripttest.PutOf(0, id)...))
+		require.Equal(t, []int64{1}, b.Ints(script.TaskPut, PutOf(0, id)...))
 		require.InDelta(t, now, b.Score("d", id), 5e6)
 		return now%1_000_000 < 90_000
 	}, "a time shortly after a second")
@@ -163,12 +162,12 @@ func TestTaskPutScriptDigits(t *testing.T) {
 
 // An id that is done is refused as long as the one that has done it said.
 func TestTaskEnqueueScriptUnique(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
-	again := scripttest.EnqueueOf(0, "", "a")
+	b := NewTasks(t, server)
+	again := EnqueueOf(0, "", "a")
 	again[1] = 1
 	b.Enqueue("", "a")
-	d := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1}).All[0]
-	require.Equal(t, []int64{1}, b.Ints(script.TaskSettle, scripttest.SettleOf(time.Minute, d, "a", "")...))
+	d := b.Receive(Receive{Receiver: worker, N: 1, Want: 1}).All[0]
+	require.Equal(t, []int64{1}, b.Ints(script.TaskSettle, SettleOf(time.Minute, d, "a", "")...))
 	require.Equal(t, []int64{0}, b.Ints(script.TaskEnqueue, again...))
 	b.Do("ZADD", b.Key("u"), b.Now(), "a") // until now
 	require.Equal(t, []int64{1}, b.Ints(script.TaskEnqueue, again...))
@@ -180,13 +179,13 @@ func TestTaskEnqueueScriptUnique(t *testing.T) {
 
 // A bad argument is refused before anything is written.
 func TestTaskScriptsRefuseBadArguments(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	fence := int64(1764000000000000)
-	receive := scripttest.Receive{Receiver: worker, N: 1, Want: 1}.Args()
-	settle := scripttest.SettleOf(0, scripttest.Delivery{ID: "a", Fence: fence}, "a", "")
-	retry := scripttest.SettleOf(0, scripttest.Delivery{ID: "a", Fence: fence}, "n", 10)
-	release := scripttest.SettleOf(0, scripttest.Delivery{ID: "a", Fence: fence}, "r", 10)
-	enqueue := scripttest.EnqueueOf(0, "k", "a")
+	receive := Receive{Receiver: worker, N: 1, Want: 1}.Args()
+	settle := SettleOf(0, Delivery{ID: "a", Fence: fence}, "a", "")
+	retry := SettleOf(0, Delivery{ID: "a", Fence: fence}, "n", 10)
+	release := SettleOf(0, Delivery{ID: "a", Fence: fence}, "r", 10)
+	enqueue := EnqueueOf(0, "k", "a")
 	for _, tt := range []struct {
 		name   string
 		script *script.TaskScript
@@ -196,7 +195,7 @@ func TestTaskScriptsRefuseBadArguments(t *testing.T) {
 		{"enqueue", script.TaskEnqueue, enqueue, map[int][]any{
 			0: {"", "short", "too long a nonce"}, 1: {"", "2"}, 2: {""}, 3: {"", "-1", "x", "1.5"}, 4: {"", "00001", "000x01k", "000002k", "000002\x00k", "001b001k"},
 		}},
-		{"put", script.TaskPut, scripttest.PutOf(0, "a"), map[int][]any{
+		{"put", script.TaskPut, PutOf(0, "a"), map[int][]any{
 			0: {"", "short"}, 1: {""}, 2: {"", "-1", "x", "1.5", strings.Repeat("9", 16)}, 3: {"", "00", "00000", "000001k"},
 		}},
 		{"receive", script.TaskReceive, receive, map[int][]any{

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // placeRow is a task in the answer of a look.
@@ -24,7 +23,7 @@ type placeRow struct {
 
 // look reads tasks, and returns whether the queue is paused and how many were
 // looked for.
-func look(b *scripttest.Tasks, size int, ids ...string) (rows []placeRow, paused, looked int) {
+func look(b *Tasks, size int, ids ...string) (rows []placeRow, paused, looked int) {
 	b.Helper()
 	args := []any{10, time.Hour.Milliseconds(), size}
 	for _, id := range ids {
@@ -46,7 +45,7 @@ func look(b *scripttest.Tasks, size int, ids ...string) (rows []placeRow, paused
 }
 
 // placesOf returns where tasks are, and what they are behind.
-func placesOf(b *scripttest.Tasks, ids ...string) []string {
+func placesOf(b *Tasks, ids ...string) []string {
 	b.Helper()
 	rows, _, _ := look(b, 1<<20, ids...)
 	places := []string{}
@@ -65,7 +64,7 @@ func placesOf(b *scripttest.Tasks, ids ...string) []string {
 }
 
 // list returns all ids in a place, page by page, and how many pages there were.
-func list(b *scripttest.Tasks, place string, half int) (ids []string, pages int) {
+func list(b *Tasks, place string, half int) (ids []string, pages int) {
 	b.Helper()
 	ids = []string{}
 	for first, second := "", ""; pages == 0 || first != ""; pages++ {
@@ -79,7 +78,7 @@ func list(b *scripttest.Tasks, place string, half int) (ids []string, pages int)
 
 // A task is found wherever it is.
 func TestTaskGetScript(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	runsLonger(t)
 	putBehind(b, 1, "lock: a/1", "", "locked")
 	d := taken(b, "", 2, "dead", "flies")
@@ -87,7 +86,7 @@ func TestTaskGetScript(t *testing.T) {
 	require.Equal(t, []string{"flies l"}, placesOf(b, "flies"), "nothing is paused")
 	pause(b, "p")
 	b.Enqueue("p", "head", "second")
-	require.Empty(t, b.Receive(scripttest.Receive{Receiver: "c3:1", N: 1, Want: 1}).All)
+	require.Empty(t, b.Receive(Receive{Receiver: "c3:1", N: 1, Want: 1}).All)
 	pause(b, "due")
 	b.Enqueue("due", "due")
 	b.EnqueueIn(time.Minute, "p", "late")
@@ -107,7 +106,7 @@ func TestTaskGetScript(t *testing.T) {
 	require.Equal(t, 1, looked)
 	require.Len(t, rows, 1)
 	resume(b, "")
-	interrupt(b, scripttest.Receive{N: 1}, "flies")
+	interrupt(b, Receive{N: 1}, "flies")
 	b.Do("ZADD", b.Key("z"), "XX", b.Now()-3601_000_000, "dead")
 	require.Equal(t, []string{"flies s"}, placesOf(b, "flies", "dead"), "too old a letter is not there")
 
@@ -123,7 +122,7 @@ func TestTaskGetScript(t *testing.T) {
 // The tasks of each place are listed page by page. One with the same score as
 // another one comes once, also if the last one of a page goes.
 func TestTaskListScript(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	b.Damaged = true // what is due has no keys here
 	for _, half := range []int{0, 1} {
 		ids, pages := list(b, "d", half)
@@ -177,7 +176,7 @@ func TestTaskListScript(t *testing.T) {
 
 // So are those behind locks, pauses and other tasks.
 func TestTaskListScriptBehind(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	var want []string
 	for n := range 2 {
 		ids := numbered(64)
@@ -189,7 +188,7 @@ func TestTaskListScriptBehind(t *testing.T) {
 	}
 	pause(b, "key")
 	b.Enqueue("key", "head")
-	require.Empty(t, b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 1}).All)
+	require.Empty(t, b.Receive(Receive{Receiver: worker, N: 3, Want: 1}).All)
 	ids, pages := list(b, "b", 0)
 	require.Equal(t, append(want, "head"), ids)
 	require.Equal(t, 3, pages)
@@ -210,7 +209,7 @@ func TestTaskListScriptBehind(t *testing.T) {
 
 // What is paused is listed page by page, with the queue itself.
 func TestTaskListScriptPaused(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	some, pages := list(b, "v", 0)
 	require.Empty(t, some)
 	require.Equal(t, 1, pages)
@@ -231,7 +230,7 @@ func TestTaskListScriptPaused(t *testing.T) {
 }
 
 func TestTaskLookScriptsArguments(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	refused := func(s *script.TaskScript, args ...any) {
 		t.Helper()
 		_, err := b.Try(s, "", args...)

@@ -10,18 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // A renewal lengthens a lease, and never shortens it.
 func TestTaskRenewScript(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	d := taken(b, "", 1, "a")[0]
 	require.Equal(t, []int64{1}, b.Ints(script.TaskRenew, "a", d.Name(), 120_000))
 	require.InDelta(t, b.Now()+120_000_000, b.Score("l", "a"), slack)
 	require.Equal(t, []int64{1}, b.Ints(script.TaskRenew, "a", d.Name(), 1000))
 	require.InDelta(t, b.Now()+120_000_000, b.Score("l", "a"), slack)
-	require.Equal(t, []int64{0}, b.Ints(script.TaskRenew, "a", fmt.Sprintf("%d@%s", d.Fence+1, scripttest.Token), 1000))
+	require.Equal(t, []int64{0}, b.Ints(script.TaskRenew, "a", fmt.Sprintf("%d@%s", d.Fence+1, Token), 1000))
 	require.Equal(t, []int64{0}, b.Ints(script.TaskRenew, "none", d.Name(), 1000))
 	b.EndLease("a")
 	require.Equal(t, []int64{0}, b.Ints(script.TaskRenew, "a", d.Name(), 1000), "it has ended")
@@ -30,7 +29,7 @@ func TestTaskRenewScript(t *testing.T) {
 // A task is removed wherever it is, except in flight. The next of its key is
 // due.
 func TestTaskRemoveScript(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	l := b.Listen("c2")
 	remove := func(id string) int64 { return b.Ints(script.TaskRemove, id)[0] }
 	b.Enqueue("k", "1", "2", "3")
@@ -54,12 +53,12 @@ func TestTaskRemoveScript(t *testing.T) {
 	require.Equal(t, int64(1), remove("late"))
 	require.Equal(t, int64(0), remove("late"))
 	require.Equal(t, []string{"3"}, b.Members("d"))
-	d := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1}).All[0]
+	d := b.Receive(Receive{Receiver: worker, N: 1, Want: 1}).All[0]
 	require.Equal(t, int64(2), remove("3"), "in flight")
 	b.RequireSettled("d", "why", d)
 	require.Equal(t, int64(1), remove("3"), "a dead letter")
 	b.Enqueue("", "ended")
-	require.Equal(t, []string{"ended"}, b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 1}).IDs())
+	require.Equal(t, []string{"ended"}, b.Receive(Receive{Receiver: worker, N: 2, Want: 1}).IDs())
 	b.EndLease("ended")
 	require.Equal(t, int64(1), remove("ended"), "its lease has ended")
 	require.Empty(t, b.Members("z"))
@@ -72,7 +71,7 @@ func TestTaskRemoveScript(t *testing.T) {
 }
 
 func TestTaskStatsScript(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	stats := func(letters int, age time.Duration) []int64 {
 		t.Helper()
 		return b.Ints(script.TaskStats, letters, age.Milliseconds())
@@ -104,7 +103,7 @@ func TestTaskStatsScript(t *testing.T) {
 
 // A receiver that waits deletes what is no longer kept, a part each time.
 func TestTaskReceiveScriptTrims(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	const n = 130
 	for i := range n {
 		b.Do("ZADD", b.Key("u"), i, fmt.Sprint("done ", i))
@@ -113,7 +112,7 @@ func TestTaskReceiveScriptTrims(t *testing.T) {
 	d := taken(b, "", 3, "a", "b", "c")
 	b.RequireSettled("d", "why", d...)
 	receive := func(n, heartbeat, letters int, age time.Duration) {
-		b.Receive(scripttest.Receive{Receiver: other, N: n, Want: 1, Heartbeat: heartbeat, Letters: letters, Age: age})
+		b.Receive(Receive{Receiver: other, N: n, Want: 1, Heartbeat: heartbeat, Letters: letters, Age: age})
 	}
 	receive(1, 0, 1, time.Hour)
 	require.Len(t, b.Members("z"), 3)
@@ -131,7 +130,7 @@ func TestTaskReceiveScriptTrims(t *testing.T) {
 
 // Dead letters are listed page by page.
 func TestTaskDeadScript(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	for _, d := range taken(b, "", 3, "a", "b", "c") {
 		b.RequireSettled("d", "why "+d.ID, d)
 	}
@@ -146,7 +145,7 @@ func TestTaskDeadScript(t *testing.T) {
 	require.Equal(t, "a", all[0])
 	require.Equal(t, fmt.Sprint(b.Score("z", "a")), all[1])
 	require.True(t, strings.HasSuffix(all[2], " \x00why a"))
-	require.True(t, strings.HasSuffix(all[3], scripttest.Body("")))
+	require.True(t, strings.HasSuffix(all[3], Body("")))
 	require.Equal(t, "b", all[4])
 	require.Equal(t, "c", page(all[5], 2)[0])
 	require.Empty(t, page(page(all[5], 2)[1], 2))
@@ -161,10 +160,10 @@ func TestTaskDeadScript(t *testing.T) {
 
 	b.Flush()
 	for i := range 6 {
-		b.Ints(script.TaskEnqueue, scripttest.Nonce(0), 0, fmt.Sprint(i), 0, "000000"+strings.Repeat("x", 1<<20))
+		b.Ints(script.TaskEnqueue, Nonce(0), 0, fmt.Sprint(i), 0, "000000"+strings.Repeat("x", 1<<20))
 	}
 	for n := range 2 {
-		b.RequireSettled("d", "", b.Receive(scripttest.Receive{Receiver: worker, N: n + 1, Want: 3}).All...)
+		b.RequireSettled("d", "", b.Receive(Receive{Receiver: worker, N: n + 1, Want: 3}).All...)
 	}
 	require.Len(t, page("0", 64), 3*4, "4 MiB")
 	bytes = 3 << 20
@@ -175,11 +174,11 @@ func TestTaskDeadScript(t *testing.T) {
 
 // A dead letter that is queued once more is like a new task.
 func TestTaskRequeueScript(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	l := b.Listen("c2")
 	d := taken(b, "k", 1, "a", "b")[0]
 	b.RequireSettled("d", "why", d)
-	free := b.Receive(scripttest.Receive{Receiver: "c3:1", N: 1, Want: 1}).All[0]
+	free := b.Receive(Receive{Receiver: "c3:1", N: 1, Want: 1}).All[0]
 	require.Equal(t, "b", free.ID)
 	b.Do("ZADD", b.Key("i"), b.Now(), other)
 	require.Equal(t, []int64{1, 3}, b.Ints(script.TaskRequeue, "a", "b", "none"))
@@ -188,7 +187,7 @@ func TestTaskRequeueScript(t *testing.T) {
 	require.Equal(t, []int64{0, 1}, b.Ints(script.TaskRequeue, "a"), "a copy")
 	b.RequireSettled("d", "why", free)
 	require.Len(t, l.Heard(), 1)
-	again := b.Receive(scripttest.Receive{Receiver: "c3:1", N: 2, Want: 1}).All[0]
+	again := b.Receive(Receive{Receiver: "c3:1", N: 2, Want: 1}).All[0]
 	require.Equal(t, "a", again.ID)
 	require.Equal(t, "1", again.Attempt)
 	require.Equal(t, d.Record[:8], again.Record[:8])
@@ -208,7 +207,7 @@ func TestTaskRequeueScript(t *testing.T) {
 
 // Dead letters are queued once more by the time of their death, 64 at a time.
 func TestTaskRequeueDiedScript(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	requeue := func(from, below int64, letters int) []int64 {
 		t.Helper()
 		return b.Ints(script.TaskRequeueDied, from, below, letters, time.Hour.Milliseconds())
@@ -243,12 +242,12 @@ func TestTaskRequeueDiedScript(t *testing.T) {
 // Large dead letters are queued once more in several scripts, as each takes a
 // server its time.
 func TestTaskRequeueScriptsLarge(t *testing.T) {
-	for name, requeue := range map[string]func(b *scripttest.Tasks) []int64{
-		"by id":   func(b *scripttest.Tasks) []int64 { return b.Ints(script.TaskRequeue, "a", "b", "c") },
-		"by time": func(b *scripttest.Tasks) []int64 { return b.Ints(script.TaskRequeueDied, 0, 1<<53, 10, 3600_000)[:2] },
+	for name, requeue := range map[string]func(b *Tasks) []int64{
+		"by id":   func(b *Tasks) []int64 { return b.Ints(script.TaskRequeue, "a", "b", "c") },
+		"by time": func(b *Tasks) []int64 { return b.Ints(script.TaskRequeueDied, 0, 1<<53, 10, 3600_000)[:2] },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewTasks(t, server)
+			b := NewTasks(t, server)
 			b.RequireSettled("d", "why", taken(b, "", 3, "a", "b", "c")...)
 			for _, id := range []string{"a", "b", "c"} {
 				record, err := redis.String(b.Do("HGET", b.Key("p"), id), nil)

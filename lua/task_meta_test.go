@@ -7,12 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // storedOf returns what is stored of the attempts of a task, without the digits
 // of its ticket and its fence.
-func storedOf(b *scripttest.Tasks, id string) string {
+func storedOf(b *Tasks, id string) string {
 	b.Helper()
 	stored, _ := b.Do("HGET", b.Key("m"), id).([]byte)
 	fields := strings.SplitN(string(stored), " ", 4)
@@ -28,14 +27,14 @@ func storedOf(b *scripttest.Tasks, id string) string {
 // It is stored which client has a task, which lock it is behind, and why the
 // last attempt failed, until the next one has failed or the task ends.
 func TestTaskScriptsStoreWho(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	runsLonger(t)
 	b.Enqueue("a key", "a")
 	n := 0
-	receive := func(undo bool) scripttest.Delivery {
+	receive := func(undo bool) Delivery {
 		t.Helper()
 		n++
-		return b.Receive(scripttest.Receive{Receiver: worker, N: n, Want: 1, Undo: undo, Who: "who|x%20y"}).All[0]
+		return b.Receive(Receive{Receiver: worker, N: n, Want: 1, Undo: undo, Who: "who|x%20y"}).All[0]
 	}
 	d := receive(false)
 	require.Equal(t, "1 @t0k3n/who|x%20y a key", storedOf(b, "a"))
@@ -51,11 +50,11 @@ func TestTaskScriptsStoreWho(t *testing.T) {
 	b.RequireSettled("b", "60000 a/b c%\n1", d)
 	require.Equal(t, "1 0/a%2Fb%20c%25%0A1 a key\x00why\x00not", storedOf(b, "a"))
 	pause(b, "a key")
-	require.Empty(t, b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1, Lock: "a/b c%\n1"}).All)
+	require.Empty(t, b.Receive(Receive{Receiver: other, N: 1, Want: 1, Lock: "a/b c%\n1"}).All)
 	require.Equal(t, "1 0 a key\x00why\x00not", storedOf(b, "a"))
 	resume(b, "a key")
 	receive(false)
-	interrupt(b, scripttest.Receive{N: 1}, "a")
+	interrupt(b, Receive{N: 1}, "a")
 	require.Equal(t, "1~1 0 a key\x00why\x00not", storedOf(b, "a"))
 	b.RequireSettled("n", "0", receive(false))
 	require.Equal(t, "2~1 0 a key", storedOf(b, "a"), "without a reason")
@@ -67,9 +66,9 @@ func TestTaskScriptsStoreWho(t *testing.T) {
 // A number that another master has drawn again names no delivery: the token
 // differs.
 func TestTaskScriptsCompareTokens(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	b.Enqueue("", "a")
-	r := scripttest.Receive{Receiver: worker, N: 1, Want: 1, Token: "theirs"}
+	r := Receive{Receiver: worker, N: 1, Want: 1, Token: "theirs"}
 	d := b.Receive(r).All[0]
 	for _, verb := range []string{"a", "d", "b"} {
 		require.Equal(t, int64(0), b.Settle(d, verb, "60000 lock"))

@@ -11,23 +11,21 @@ import (
 
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
-	"github.com/relock-go/relock/internal/test/testkit"
 )
 
-func pause(b *scripttest.Tasks, key string) {
+func pause(b *Tasks, key string) {
 	b.Helper()
 	require.Equal(b, []int64{1}, b.Ints(script.TaskPause, 1, key))
 }
 
-func resume(b *scripttest.Tasks, key string) {
+func resume(b *Tasks, key string) {
 	b.Helper()
 	require.Equal(b, []int64{1}, b.Ints(script.TaskPause, 0, key))
 }
 
 // pausedIn returns what the counts of the queue say of pauses: whether it is
 // paused, how many keys are, and how many tasks are behind something.
-func pausedIn(b *scripttest.Tasks) []int64 {
+func pausedIn(b *Tasks) []int64 {
 	b.Helper()
 	all := b.Ints(script.TaskStats, 10, 1000)
 	return []int64{all[7], all[8], all[3]}
@@ -36,16 +34,16 @@ func pausedIn(b *scripttest.Tasks) []int64 {
 // A paused queue delivers nothing. What is in flight goes on, and leases that
 // have ended are returned.
 func TestTaskScriptsPausedQueue(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	b.Enqueue("", "flies", "ends")
-	d := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 2}).All
+	d := b.Receive(Receive{Receiver: worker, N: 1, Want: 2}).All
 	pause(b, "")
 	since := b.Do("HGET", b.Key("v"), "\x00")
 	pause(b, "")
 	require.Equal(t, since, b.Do("HGET", b.Key("v"), "\x00"), "paused since the first time")
 	require.Equal(t, []int64{1, 0, 0}, pausedIn(b))
 	b.Enqueue("", "new")
-	got := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 5})
+	got := b.Receive(Receive{Receiver: worker, N: 2, Want: 5})
 	require.Empty(t, got.All)
 	require.Equal(t, int64(1), got.Code)
 	require.Greater(t, got.Next, int64(50_000_000), "the end of a lease")
@@ -57,27 +55,27 @@ func TestTaskScriptsPausedQueue(t *testing.T) {
 	b.Do("DEL", b.Key("i"))
 	b.Do("ZADD", b.Key("i"), b.Now(), "c9:1")
 	// as long as no server of tests is up
-	require.Empty(t, b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 5, Lease: time.Hour}).All)
+	require.Empty(t, b.Receive(Receive{Receiver: worker, N: 3, Want: 5, Lease: time.Hour}).All)
 	require.Equal(t, []string{"ends", "new"}, b.Members("d"))
-	require.Empty(t, b.Receive(scripttest.Receive{Receiver: worker, N: 4}).All)
+	require.Empty(t, b.Receive(Receive{Receiver: worker, N: 4}).All)
 	require.Empty(t, l.Heard(), "nobody need ask")
 	resume(b, "")
 	require.Len(t, l.Heard(), 1)
 	resume(b, "")
 	require.Equal(t, []int64{0, 0, 0}, pausedIn(b))
-	require.Equal(t, []string{"ends", "new"}, b.Receive(scripttest.Receive{Receiver: worker, N: 5, Want: 5}).IDs())
+	require.Equal(t, []string{"ends", "new"}, b.Receive(Receive{Receiver: worker, N: 5, Want: 5}).IDs())
 }
 
 // A receive by lock of a paused queue gets nothing, and nobody need wait for
 // the lock: its tasks are due.
 func TestTaskScriptsPausedQueueBehindLock(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	putBehind(b, 1, "a", "", "1")
 	pause(b, "")
-	got := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1, Lock: "a", InFlight: 1})
+	got := b.Receive(Receive{Receiver: other, N: 1, Want: 1, Lock: "a", InFlight: 1})
 	require.Empty(t, got.All)
 	require.Equal(t, int64(1), got.Code)
-	require.Empty(t, b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 1}).All)
+	require.Empty(t, b.Receive(Receive{Receiver: worker, N: 2, Want: 1}).All)
 	require.Equal(t, []string{"1"}, b.Members("d"))
 	require.Empty(t, b.Members("g"))
 }
@@ -85,7 +83,7 @@ func TestTaskScriptsPausedQueueBehindLock(t *testing.T) {
 // The head of a paused key is set aside when it is due, wherever it comes from,
 // until the key is resumed. Other keys go on.
 func TestTaskScriptsPausedKey(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	runsLonger(t)
 	pause(b, "new")
 	pause(b, "tried")
@@ -98,7 +96,7 @@ func TestTaskScriptsPausedKey(t *testing.T) {
 	b.Enqueue("tried", "t1", "t2")
 	b.Enqueue("cut", "c1")
 	b.Enqueue("", "free")
-	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 9})
+	got := b.Receive(Receive{Receiver: worker, N: 1, Want: 9})
 	require.Equal(t, []string{"t1", "c1", "free"}, got.IDs())
 	require.Equal(t, int64(4), got.Code, "there may be more")
 	require.Equal(t, []int64{0, 1, 3}, pausedIn(b))
@@ -107,8 +105,8 @@ func TestTaskScriptsPausedKey(t *testing.T) {
 	b.RequireSettled("n", "0", got.All[0])
 	b.RequireSettled("a", "", got.All[2])
 	b.EndLease("c1")
-	require.Empty(t, b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 9, Lease: aMoment}).All)
-	got = b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 9})
+	require.Empty(t, b.Receive(Receive{Receiver: worker, N: 2, Want: 9, Lease: aMoment}).All)
+	got = b.Receive(Receive{Receiver: worker, N: 3, Want: 9})
 	require.Empty(t, got.All)
 	require.Equal(t, int64(1), got.Code)
 	require.Equal(t, int64(-1), got.Next, "nothing is due")
@@ -128,7 +126,7 @@ func TestTaskScriptsPausedKey(t *testing.T) {
 	require.Equal(t, []string{"n1", "t1"}, b.Members("d"))
 	require.Equal(t, []string{"c1"}, b.Members("s"))
 	require.Equal(t, []int64{0, 0, 2}, pausedIn(b))
-	got = b.Receive(scripttest.Receive{Receiver: worker, N: 4, Want: 9})
+	got = b.Receive(Receive{Receiver: worker, N: 4, Want: 9})
 	require.Equal(t, []string{"n1", "t1", "c1"}, got.IDs())
 	for i, attempt := range []string{"1", "2", "1~1"} {
 		require.Equal(t, attempt, got.All[i].Attempt)
@@ -138,7 +136,7 @@ func TestTaskScriptsPausedKey(t *testing.T) {
 // A receive that wants one task parks 64 heads of paused keys or more, if it
 // finds no other task.
 func TestTaskReceiveScriptParksMany(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	for i := range 130 {
 		key := fmt.Sprint("k", i)
 		b.Enqueue(key, "t"+key)
@@ -147,7 +145,7 @@ func TestTaskReceiveScriptParksMany(t *testing.T) {
 	b.Enqueue("", "free")
 	for n := 1; ; n++ {
 		require.Less(t, n, 4)
-		got := b.Receive(scripttest.Receive{Receiver: worker, N: n, Want: 1})
+		got := b.Receive(Receive{Receiver: worker, N: n, Want: 1})
 		if len(got.All) > 0 {
 			require.Equal(t, []string{"free"}, got.IDs())
 			return
@@ -158,7 +156,7 @@ func TestTaskReceiveScriptParksMany(t *testing.T) {
 
 // What it reads beyond the size of an answer is bounded.
 func TestTaskReceiveScriptParksLarge(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	for i := range 17 {
 		key := fmt.Sprintf("k%03d", i)
 		b.Enqueue(key, "t"+key)
@@ -169,17 +167,17 @@ func TestTaskReceiveScriptParksLarge(t *testing.T) {
 			b.Do("HSET", b.Key("p"), "t"+key, record+strings.Repeat("x", 200))
 		}
 	}
-	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1, Bytes: 1000})
+	got := b.Receive(Receive{Receiver: worker, N: 1, Want: 1, Bytes: 1000})
 	require.Empty(t, got.All)
 	require.Len(t, b.Members("b"), 9, "one, and a part of 8")
 }
 
 // What is set aside can be removed. The next one of its key follows it.
 func TestTaskScriptsRemovedOfPausedKey(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	pause(b, "k")
 	b.Enqueue("k", "1", "2", "3")
-	receive := func(n int) { require.Empty(t, b.Receive(scripttest.Receive{Receiver: worker, N: n, Want: 1}).All) }
+	receive := func(n int) { require.Empty(t, b.Receive(Receive{Receiver: worker, N: n, Want: 1}).All) }
 	receive(1)
 	require.Equal(t, []int64{1}, b.Ints(script.TaskRemove, "1"))
 	require.Empty(t, b.Members("b"))
@@ -188,22 +186,22 @@ func TestTaskScriptsRemovedOfPausedKey(t *testing.T) {
 	b.Enqueue("", "1")
 	require.Equal(t, []int64{1}, b.Ints(script.TaskRemove, "3"))
 	resume(b, "k")
-	require.Equal(t, []string{"2", "1"}, b.Receive(scripttest.Receive{Receiver: worker, N: 3, Want: 9}).IDs())
+	require.Equal(t, []string{"2", "1"}, b.Receive(Receive{Receiver: worker, N: 3, Want: 9}).IDs())
 	require.Empty(t, b.Members("b"))
 }
 
 // A task of a paused key does not run under its lock either. No lock has the
 // place of a key.
 func TestTaskScriptsPausedKeyBehindLock(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	putBehind(b, 1, "a", "k", "1")
 	putBehind(b, 2, "a", "free", "2")
 	pause(b, "k")
-	got := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1, Lock: "a"})
+	got := b.Receive(Receive{Receiver: other, N: 1, Want: 1, Lock: "a"})
 	require.Equal(t, []string{"2"}, got.IDs())
 	require.Len(t, b.Members("b"), 1)
 	for i, lock := range []string{"k", "k001k", "\x00k"} {
-		require.Empty(t, b.Receive(scripttest.Receive{Receiver: other, N: 2 + i, Want: 1, Lock: lock}).All)
+		require.Empty(t, b.Receive(Receive{Receiver: other, N: 2 + i, Want: 1, Lock: lock}).All)
 	}
 	require.Equal(t, []int64{0}, b.Ints(script.TaskGate, 0, "k"))
 	resume(b, "k")
@@ -213,33 +211,33 @@ func TestTaskScriptsPausedKeyBehindLock(t *testing.T) {
 // Large tasks that are set aside are not all read by one receive.
 func TestTaskScriptsLargeOfPausedKeys(t *testing.T) {
 	t.Parallel()
-	b := scripttest.NewTasks(t, redistest.Start(t))
+	b := NewTasks(t, redistest.Start(t))
 	b.Damaged = true // to check it would be to read it
 	for i := range 20 {
 		key := fmt.Sprint("k", 10+i)
 		pause(b, key)
-		b.Ints(script.TaskEnqueue, scripttest.Nonce(0), 0, fmt.Sprint(i), 0, "000003"+key+strings.Repeat("x", 1<<20))
+		b.Ints(script.TaskEnqueue, Nonce(0), 0, fmt.Sprint(i), 0, "000003"+key+strings.Repeat("x", 1<<20))
 	}
-	got := b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 64})
+	got := b.Receive(Receive{Receiver: worker, N: 1, Want: 64})
 	require.Equal(t, int64(4), got.Code)
 	require.Len(t, b.Members("b"), 8, "a part of 8")
 	for n := 2; len(b.Members("d")) > 0; n++ {
-		require.Empty(t, b.Receive(scripttest.Receive{Receiver: worker, N: n, Want: 64}).All)
+		require.Empty(t, b.Receive(Receive{Receiver: worker, N: n, Want: 64}).All)
 	}
 	b.Flush()
 	for i := range 20 {
-		b.Ints(script.TaskEnqueue, scripttest.Nonce(0), 0, fmt.Sprint(i), 0,
+		b.Ints(script.TaskEnqueue, Nonce(0), 0, fmt.Sprint(i), 0,
 			fmt.Sprint("000003k", 10+i)+strings.Repeat("x", 1<<20))
 	}
 	for n := 1; len(b.Members("b")) < 20; n++ {
-		b.RequireSettled("b", "60000 a", b.Receive(scripttest.Receive{Receiver: worker, N: n, Want: 20}).All...)
+		b.RequireSettled("b", "60000 a", b.Receive(Receive{Receiver: worker, N: n, Want: 20}).All...)
 	}
 	for i := range 20 {
 		pause(b, fmt.Sprint("k", 10+i))
 	}
-	got = b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1, Lock: "a"})
+	got = b.Receive(Receive{Receiver: other, N: 1, Want: 1, Lock: "a"})
 	require.Equal(t, int64(4), got.Code)
-	got = b.Receive(scripttest.Receive{Receiver: other, N: 2, Want: 1, Lock: "b"})
+	got = b.Receive(Receive{Receiver: other, N: 2, Want: 1, Lock: "b"})
 	require.Equal(t, int64(1), got.Code)
 	aside := 0
 	for _, entry := range b.Members("b") {
@@ -253,7 +251,7 @@ func TestTaskScriptsLargeOfPausedKeys(t *testing.T) {
 // What others have left behind a pause is dropped, a part each time, and then
 // the key is resumed.
 func TestTaskPauseScriptOldPlaces(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	b.Damaged = true
 	pause(b, "k")
 	for i := range 65 {
@@ -269,34 +267,34 @@ func TestTaskPauseScriptOldPlaces(t *testing.T) {
 
 // A task of a paused key whose attempts others have damaged is not lost.
 func TestTaskScriptsDamagedOfPausedKey(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	b.Enqueue("k", "1")
 	b.Do("HSET", b.Key("m"), "1", "x")
 	pause(b, "k")
-	require.Empty(t, b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 1}).All)
+	require.Empty(t, b.Receive(Receive{Receiver: worker, N: 1, Want: 1}).All)
 	require.Len(t, b.Members("b"), 1)
 	resume(b, "k")
-	got := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 1})
+	got := b.Receive(Receive{Receiver: worker, N: 2, Want: 1})
 	require.Equal(t, []string{"1"}, got.IDs())
 	require.Equal(t, "1", got.All[0].Attempt)
 }
 
 // A receive that was not answered while a key was paused is undone as any.
 func TestTaskReceiveScriptUndoesPaused(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	b.Enqueue("k", "1")
 	b.Enqueue("", "2")
 	pause(b, "other")
-	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 2}).All, 2)
+	require.Len(t, b.Receive(Receive{Receiver: worker, N: 1, Want: 2}).All, 2)
 	pause(b, "k")
-	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 2}).All, 2, "a copy")
-	got := b.Receive(scripttest.Receive{Receiver: worker, N: 2, Want: 2, Undo: true})
+	require.Len(t, b.Receive(Receive{Receiver: worker, N: 1, Want: 2}).All, 2, "a copy")
+	got := b.Receive(Receive{Receiver: worker, N: 2, Want: 2, Undo: true})
 	require.Equal(t, []string{"2"}, got.IDs())
 	require.Equal(t, []int64{0, 2, 1}, pausedIn(b))
 }
 
 func TestTaskPauseScriptArguments(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	for _, args := range [][]any{
 		{},
 		{1},
@@ -315,16 +313,16 @@ func TestTaskPauseScriptArguments(t *testing.T) {
 // A receive of a queue without pauses, suspects, promises and delayed tasks of
 // keys pays one command for that.
 func TestTaskReceiveScriptLooksForPausesOnce(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Start(t))
+	b := NewTasks(t, redistest.Start(t))
 	b.Enqueue("k", "1")
 	b.Enqueue("l", "2")
 	b.Damaged = true // to check it would count
 	b.Do("CONFIG", "RESETSTAT")
-	require.Len(t, b.Receive(scripttest.Receive{Receiver: worker, N: 1, Want: 9}).All, 2)
+	require.Len(t, b.Receive(Receive{Receiver: worker, N: 1, Want: 9}).All, 2)
 	info, err := redis.String(b.Do("INFO", "commandstats"), nil)
 	require.NoError(t, err)
-	require.Equal(t, 1, testkit.CallsIn(t, info, "exists"))
-	require.Equal(t, 0, testkit.CallsIn(t, info, "hlen"))
-	require.Equal(t, 2, testkit.CallsIn(t, info, "hmget"), "the records, and the attempts")
-	require.Equal(t, 0, testkit.CallsIn(t, info, "hget"))
+	require.Equal(t, 1, redistest.CallsIn(t, info, "exists"))
+	require.Equal(t, 0, redistest.CallsIn(t, info, "hlen"))
+	require.Equal(t, 2, redistest.CallsIn(t, info, "hmget"), "the records, and the attempts")
+	require.Equal(t, 0, redistest.CallsIn(t, info, "hget"))
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 func sorted(all []string) []string {
@@ -18,17 +17,17 @@ func sorted(all []string) []string {
 }
 
 // taken queues tasks with one key and receives n of them.
-func taken(b *scripttest.Tasks, key string, n int, ids ...string) []scripttest.Delivery {
+func taken(b *Tasks, key string, n int, ids ...string) []Delivery {
 	b.Helper()
 	b.Enqueue(key, ids...)
-	got := b.Receive(scripttest.Receive{Receiver: worker, N: int(b.Now() % 1e15), Want: n})
+	got := b.Receive(Receive{Receiver: worker, N: int(b.Now() % 1e15), Want: n})
 	require.Len(b, got.All, n)
 	return got.All
 }
 
 // A task that is done is forgotten, and the next of its key is due.
 func TestTaskSettleScriptAck(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	d := taken(b, "k", 1, "a", "b")
 	b.RequireSettled("a", "", d[0])
 	require.Equal(t, []string{"b"}, b.Members("d"))
@@ -43,11 +42,11 @@ func TestTaskSettleScriptAck(t *testing.T) {
 
 // Deliveries of one script end independently. Of two copies in it, one counts.
 func TestTaskSettleScriptBatch(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	d := taken(b, "", 3, "a", "b", "c")
 	k := taken(b, "k", 1, "k1", "k2", "k3")
 	args := []any{0, 10, 3600_000, 0}
-	for _, one := range []scripttest.Delivery{d[0], k[0], k[0], {ID: "b", Fence: 5}, d[2], {ID: "none", Fence: 5}} {
+	for _, one := range []Delivery{d[0], k[0], k[0], {ID: "b", Fence: 5}, d[2], {ID: "none", Fence: 5}} {
 		args = append(args, one.ID, one.Name(), "a", "")
 	}
 	require.Equal(t, []int64{1, 1, 0, 0, 1, 0}, b.Ints(script.TaskSettle, args...))
@@ -57,11 +56,11 @@ func TestTaskSettleScriptBatch(t *testing.T) {
 
 // The fence names a delivery, and its lease must not have ended.
 func TestTaskSettleScriptFence(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	first := taken(b, "", 1, "a")[0]
 	b.EndLease("a")
 	require.Equal(t, int64(0), b.Settle(first, "a", ""), "too late")
-	second := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1, Lease: time.Hour}).All[0]
+	second := b.Receive(Receive{Receiver: other, N: 1, Want: 1, Lease: time.Hour}).All[0]
 	require.Equal(t, "1", second.Attempt)
 	for _, verb := range []string{"a", "d"} {
 		require.Equal(t, int64(0), b.Settle(first, verb, ""))
@@ -73,7 +72,7 @@ func TestTaskSettleScriptFence(t *testing.T) {
 // A task that failed is due later, and blocks its key. A released one is at its
 // old place, and was not counted.
 func TestTaskSettleScriptAgain(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	l := b.Listen("c2")
 	d := taken(b, "k", 1, "a", "b")[0]
 	b.Do("ZADD", b.Key("i"), b.Now(), other)
@@ -82,9 +81,9 @@ func TestTaskSettleScriptAgain(t *testing.T) {
 	require.Equal(t, []string{"a"}, b.Members("d"), "the key is blocked")
 	require.Empty(t, l.Heard(), "nothing is due soon")
 
-	receive := func(n int) scripttest.Delivery {
+	receive := func(n int) Delivery {
 		b.Do("ZADD", b.Key("d"), "XX", 1, "a")
-		got := b.Receive(scripttest.Receive{Receiver: "c3:1", N: n, Want: 1})
+		got := b.Receive(Receive{Receiver: "c3:1", N: n, Want: 1})
 		require.Equal(t, []string{"a"}, got.IDs())
 		return got.All[0]
 	}
@@ -113,7 +112,7 @@ func TestTaskSettleScriptAgain(t *testing.T) {
 // A dead letter keeps its record, and frees its key. The oldest ones go, if
 // there are too many, or if they are too old.
 func TestTaskSettleScriptDeadLetter(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	d := taken(b, "k", 1, "a", "b")[0]
 	b.RequireSettled("d", "why\x00not", d)
 	require.Equal(t, []string{"b"}, b.Members("d"))
@@ -127,7 +126,7 @@ func TestTaskSettleScriptDeadLetter(t *testing.T) {
 			require.Equal(t, []int64{1}, b.Ints(script.TaskSettle, args...))
 		}
 	}
-	next := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 1}).All[0]
+	next := b.Receive(Receive{Receiver: other, N: 1, Want: 1}).All[0]
 	require.Equal(t, "b", next.ID)
 	b.RequireSettled("a", "", next)
 	bury(2, time.Hour, "c", "d", "e")
@@ -143,12 +142,12 @@ func TestTaskSettleScriptDeadLetter(t *testing.T) {
 
 // With a limit, each lease that ends wakes a receiver, if a task is due.
 func TestTaskSettleScriptLimit(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	l := b.Listen("c2")
-	settle := func(limited int, d scripttest.Delivery) int {
+	settle := func(limited int, d Delivery) int {
 		t.Helper()
 		b.Do("ZADD", b.Key("i"), b.Now(), other)
-		args := scripttest.SettleOf(0, d, "a", "")
+		args := SettleOf(0, d, "a", "")
 		args[3] = limited
 		require.Equal(t, []int64{1}, b.Ints(script.TaskSettle, args...))
 		return len(l.Heard())
@@ -170,25 +169,25 @@ func TestTaskSettleScriptLimit(t *testing.T) {
 
 // Ids that are done are forgotten when their time is over.
 func TestTaskSettleScriptForgetsDoneIDs(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	for _, id := range []string{"a", "b"} {
 		d := taken(b, "", 1, id)[0]
-		require.Equal(t, []int64{1}, b.Ints(script.TaskSettle, scripttest.SettleOf(time.Minute, d, "a", "")...))
+		require.Equal(t, []int64{1}, b.Ints(script.TaskSettle, SettleOf(time.Minute, d, "a", "")...))
 	}
 	require.Equal(t, []string{"a", "b"}, b.Members("u"))
 	require.InDelta(t, b.Now()+60_000_000, b.Score("u", "a"), slack)
 	b.Do("ZADD", b.Key("u"), b.Now()-1, "a")
 	d := taken(b, "", 1, "c")[0]
-	require.Equal(t, []int64{1}, b.Ints(script.TaskSettle, scripttest.SettleOf(time.Minute, d, "a", "")...))
+	require.Equal(t, []int64{1}, b.Ints(script.TaskSettle, SettleOf(time.Minute, d, "a", "")...))
 	require.Equal(t, []string{"b", "c"}, b.Members("u"))
 }
 
 // A part of the queue was deleted by others: nothing is found, and nothing
 // fails.
 func TestTaskScriptsAfterADeletion(t *testing.T) {
-	b := scripttest.NewTasks(t, server)
+	b := NewTasks(t, server)
 	b.Enqueue("", "a")
-	request := scripttest.Receive{Receiver: worker, N: 1, Want: 1}
+	request := Receive{Receiver: worker, N: 1, Want: 1}
 	d := b.Receive(request).All[0]
 	b.Do("DEL", b.Key("l"), b.Key("p"))
 	require.Equal(t, int64(0), b.Settle(d, "a", ""))
@@ -199,12 +198,12 @@ func TestTaskScriptsAfterADeletion(t *testing.T) {
 // A replica refuses a settle and a renewal, whether it finds the lease or not.
 func TestTaskScriptsOnReplica(t *testing.T) {
 	s := redistest.Start(t)
-	b := scripttest.NewTasks(t, s)
+	b := NewTasks(t, s)
 	d := taken(b, "", 1, "a")[0]
 	b.Do("REPLICAOF", "127.0.0.1", "1")
 	b.Do("CONFIG", "SET", "replica-serve-stale-data", "yes")
-	for _, one := range []scripttest.Delivery{d, {ID: "a", Fence: 5}, {ID: "none", Fence: 5}} {
-		_, err := b.Try(script.TaskSettle, "", scripttest.SettleOf(0, one, "a", "")...)
+	for _, one := range []Delivery{d, {ID: "a", Fence: 5}, {ID: "none", Fence: 5}} {
+		_, err := b.Try(script.TaskSettle, "", SettleOf(0, one, "a", "")...)
 		require.ErrorContains(t, err, "READONLY")
 		_, err = b.Try(script.TaskRenew, "", one.ID, one.Name(), 1000)
 		require.ErrorContains(t, err, "READONLY")
@@ -219,12 +218,12 @@ func TestTaskScriptsOnReplica(t *testing.T) {
 // renewed and settled.
 func TestTaskScriptsOutOfMemory(t *testing.T) {
 	s := redistest.Start(t)
-	b := scripttest.NewTasks(t, s)
+	b := NewTasks(t, s)
 	d := taken(b, "", 4, "a", "b", "c", "d")
 	b.Enqueue("k", "due")
 	before := b.Do("KEYS", b.Q+"*")
 	fillMemory(t, s)
-	_, err := b.Try(script.TaskEnqueue, "", scripttest.EnqueueOf(0, "k", "e", "f")...)
+	_, err := b.Try(script.TaskEnqueue, "", EnqueueOf(0, "k", "e", "f")...)
 	require.ErrorContains(t, err, "OOM")
 	require.ElementsMatch(t, before, b.Do("KEYS", b.Q+"*"))
 	require.Equal(t, []string{"due"}, b.Members("d"))
@@ -234,7 +233,7 @@ func TestTaskScriptsOutOfMemory(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"due", "b", "c"}, b.Members("d"))
 	require.Equal(t, []string{"d"}, b.Members("z"))
-	got := b.Receive(scripttest.Receive{Receiver: other, N: 1, Want: 3})
+	got := b.Receive(Receive{Receiver: other, N: 1, Want: 3})
 	require.ElementsMatch(t, []string{"due", "b", "c"}, got.IDs())
 	require.Equal(t, []int64{1}, b.Ints(script.TaskRenew, got.All[0].ID, got.All[0].Name(), time.Hour.Milliseconds()))
 }
@@ -242,12 +241,12 @@ func TestTaskScriptsOutOfMemory(t *testing.T) {
 // After the server's clock was set back, numbers that were drawn before are
 // ahead of it. What becomes due then is due now, and keys stay in order.
 func TestTaskScriptsAfterTheClockWasSetBack(t *testing.T) {
-	b := scripttest.NewTasks(t, redistest.Shared(t))
+	b := NewTasks(t, redistest.Shared(t))
 	b.Do("SET", b.Key("n"), b.Now()+3600_000_000)
 	b.Enqueue("k", "1", "2", "3")
-	next := func(n int, id string) scripttest.Delivery {
+	next := func(n int, id string) Delivery {
 		t.Helper()
-		got := b.Receive(scripttest.Receive{Receiver: worker, N: n, Want: 5})
+		got := b.Receive(Receive{Receiver: worker, N: n, Want: 5})
 		require.Equal(t, []string{id}, got.IDs())
 		return got.All[0]
 	}
@@ -256,7 +255,7 @@ func TestTaskScriptsAfterTheClockWasSetBack(t *testing.T) {
 	next(3, "1")
 	b.EndLease("1")
 	next(4, "1")
-	undone := b.Receive(scripttest.Receive{Receiver: worker, N: 5, Undo: true, Want: 5})
+	undone := b.Receive(Receive{Receiver: worker, N: 5, Undo: true, Want: 5})
 	require.Equal(t, []string{"1"}, undone.IDs())
 	require.Equal(t, int64(1), b.Settle(undone.All[0], "a", ""))
 	require.Equal(t, int64(1), b.Settle(next(6, "2"), "d", ""))

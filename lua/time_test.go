@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/test/scripttest"
+	"github.com/relock-go/relock/internal/test/locktest"
 )
 
 // Queue time goes on with the server's clock, by a period between two
@@ -32,8 +32,8 @@ func TestQueueScriptTime(t *testing.T) {
 		{"a tenth of a long period went by", "#-6000000:5000000:60000000", 11 * second, 65 * second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := scripttest.NewHeld(t, server, scripttest.WaitNamed("c9", 1, "pf"))
-			b.Line(0, scripttest.WaitNamed("c9", 2, "pf"))
+			b := NewHeld(t, server, WaitNamed("c9", 1, "pf"))
+			b.Line(0, WaitNamed("c9", 2, "pf"))
 			b.Do("HSET", b.HeartbeatsKey(), "other", "0:1000000:1")
 			b.Do("PEXPIRE", b.HeartbeatsKey(), 20_000)
 			now := b.Now()
@@ -44,7 +44,7 @@ func TestQueueScriptTime(t *testing.T) {
 				}
 				b.Do("HSET", b.HeartbeatsKey(), "a", at+":"+rest)
 			}
-			b.RequireDone(scripttest.PollAs("c1"))
+			b.RequireDone(PollAs("c1"))
 			after := b.Now()
 			last := strings.Split(b.Field("a"), ":")
 			require.Len(t, last, 3)
@@ -61,12 +61,12 @@ func TestQueueScriptTime(t *testing.T) {
 // A pause of the server, and a jump of its clock either way, make nobody stale
 // that has not had the time to show itself.
 func TestQueueScriptTimePassesOverPauses(t *testing.T) {
-	w, holder := scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c9", 1, "pf")
+	w, holder := WaitNamed("c1", 1, "pf"), WaitNamed("c9", 1, "pf")
 	const hour = int64(3600_000_000)
 	for name, last := range map[string]int64{"pause": -hour, "jump forward": -24 * hour, "jump back": 24 * hour} {
 		for age, chosen := range map[int64]bool{0: true, 2_500_000: true, 2_500_001: false} {
 			t.Run(fmt.Sprint(name, " ", age), func(t *testing.T) {
-				b := scripttest.NewHeld(t, server, holder)
+				b := NewHeld(t, server, holder)
 				b.Line(time.Minute, w)
 				b.Do("HSET", b.HeartbeatsKey(), "a", fmt.Sprintf("%d:%d:1000000", b.Now()+last, 10_000_000), "c1", fmt.Sprintf("%d:1000000:0", 10_000_000-age))
 				b.Do("PEXPIRE", b.HeartbeatsKey(), 20_000)
@@ -79,7 +79,7 @@ func TestQueueScriptTimePassesOverPauses(t *testing.T) {
 
 // requireWaiting checks that a call waits in the queue, and the ticket, lease
 // and number of others that its reply has. It returns the ticket.
-func requireWaiting(b *scripttest.Queue, w scripttest.Wait, call script.Call) int64 {
+func requireWaiting(b *Queue, w Wait, call script.Call) int64 {
 	b.Helper()
 	answer := b.Ask(call)
 	require.Len(b, answer, 4)
@@ -87,7 +87,7 @@ func requireWaiting(b *scripttest.Queue, w scripttest.Wait, call script.Call) in
 	require.Contains(b, b.Waits(), string(w))
 	require.Equal(b, fmt.Sprint(len(b.Waits())-1), answer[3], "others in the queue")
 	require.Equal(b, string(b.Do("ZSCORE", b.QueueKey(), string(w)).([]byte)), answer[1])
-	scripttest.RequireExpiry(b, scripttest.Lease+scripttest.ClockGrain, time.Duration(number(b, answer[2]))*time.Millisecond)
+	RequireExpiry(b, Lease+locktest.ClockGrain, time.Duration(number(b, answer[2]))*time.Millisecond)
 	return number(b, answer[1])
 }
 
@@ -95,15 +95,15 @@ func requireWaiting(b *scripttest.Queue, w scripttest.Wait, call script.Call) in
 // its ticket.
 func TestQueueScriptTickets(t *testing.T) {
 	for kind, letters := range kinds {
-		wait := func(client string, n int) scripttest.Wait { return scripttest.WaitNamed(client, n, letters[0]) }
-		holder := scripttest.WaitNamed("holder", 1, letters[1])
+		wait := func(client string, n int) Wait { return WaitNamed(client, n, letters[0]) }
+		holder := WaitNamed("holder", 1, letters[1])
 		for name, last := range map[string]int64{"in the future": 3600_000_000, "now": 0, "long ago": -3600_000_000} {
 			t.Run(kind+", the last one is "+name, func(t *testing.T) {
-				b := scripttest.NewHeld(t, server, holder)
+				b := NewHeld(t, server, holder)
 				now := b.Now()
 				b.Do("HSET", b.HeartbeatsKey(), "t", now+last)
 				b.Do("PEXPIRE", b.HeartbeatsKey(), 20_000)
-				newest, all := now+last, []scripttest.Wait{}
+				newest, all := now+last, []Wait{}
 				for i := range 20 { // names that do not sort as they arrive
 					w := wait(fmt.Sprint("c", 9-i%10), i+1)
 					ticket := requireWaiting(b, w, w.Enqueue())
@@ -120,7 +120,7 @@ func TestQueueScriptTickets(t *testing.T) {
 			})
 		}
 		t.Run(kind+", kept", func(t *testing.T) {
-			b := scripttest.NewHeld(t, server, holder)
+			b := NewHeld(t, server, holder)
 			before := b.Now()
 			first, second, third, last := wait("c1", 1), wait("c2", 1), wait("c3", 1), wait("c4", 1)
 			ticket := requireWaiting(b, first, first.Enqueue())
@@ -140,7 +140,7 @@ func TestQueueScriptTickets(t *testing.T) {
 			b.RequireWaits("", third, first, second, last, wait("c5", 1))
 		})
 		t.Run(kind+", put back by a poll", func(t *testing.T) {
-			b := scripttest.NewHeld(t, server, holder)
+			b := NewHeld(t, server, holder)
 			ahead := b.Now() + 3600_000_000
 			for i, tickets := range [][2]int64{{ahead, ahead}, {50, ahead}, {ahead + 100, ahead + 100}} {
 				w := wait("c1", i+1)
@@ -155,19 +155,19 @@ func TestQueueScriptTickets(t *testing.T) {
 // A request shows that its client lives, unless it did a moment ago. Queue and
 // heartbeats stay for twelve periods, and not less than 12 s.
 func TestQueueScriptStay(t *testing.T) {
-	holder, w, other := scripttest.WaitNamed("c9", 1, "pf"), scripttest.WaitNamed("c1", 1, "pf"), scripttest.WaitNamed("c2", 1, "pf")
+	holder, w, other := WaitNamed("c9", 1, "pf"), WaitNamed("c1", 1, "pf"), WaitNamed("c2", 1, "pf")
 	every := func(call script.Call, period time.Duration) script.Call {
 		call.Args[1] = period.Milliseconds()
 		return call
 	}
 	requireStay := func(stay time.Duration, calls ...script.Call) {
 		t.Helper()
-		b := scripttest.NewHeld(t, server, holder)
+		b := NewHeld(t, server, holder)
 		for _, call := range calls {
 			b.Ask(call)
 		}
-		scripttest.RequireExpiry(t, stay, b.TTL(b.QueueKey()))
-		scripttest.RequireExpiry(t, stay, b.TTL(b.HeartbeatsKey()))
+		RequireExpiry(t, stay, b.TTL(b.QueueKey()))
+		RequireExpiry(t, stay, b.TTL(b.HeartbeatsKey()))
 	}
 	for period, stay := range map[time.Duration]time.Duration{time.Second: 12 * time.Second, 10 * time.Millisecond: 12 * time.Second, 5 * time.Second: time.Minute} {
 		requireStay(stay, every(w.Enqueue(), period))
@@ -176,16 +176,16 @@ func TestQueueScriptStay(t *testing.T) {
 	// A client that comes more often takes nothing from another.
 	requireStay(4*time.Minute, every(w.Enqueue(), 20*time.Second), other.Enqueue(), other.Poll(string(other), "77"))
 
-	b := scripttest.NewHeld(t, server, holder)
-	for shown, stays := range map[scripttest.Heartbeat]bool{
-		{Age: scripttest.ScriptPeriod, Counted: 1}:                    true, // of the last period
-		{Age: scripttest.ScriptPeriod + time.Microsecond, Counted: 1}: false,
-		{Age: scripttest.ScriptPeriod, Counted: 0}:                    true,
-		{Age: 2 * scripttest.ScriptPeriod, Counted: 0}:                false,
-		{Age: 3 * scripttest.ScriptPeriod, Counted: 1}:                false,
+	b := NewHeld(t, server, holder)
+	for shown, stays := range map[Heartbeat]bool{
+		{Age: ScriptPeriod, Counted: 1}:                    true, // of the last period
+		{Age: ScriptPeriod + time.Microsecond, Counted: 1}: false,
+		{Age: ScriptPeriod, Counted: 0}:                    true,
+		{Age: 2 * ScriptPeriod, Counted: 0}:                false,
+		{Age: 3 * ScriptPeriod, Counted: 1}:                false,
 	} {
-		b.Show(map[string]scripttest.Heartbeat{"c1": shown})
-		want := fmt.Sprintf("%d:1000000:0", scripttest.Now.Microseconds())
+		b.Show(map[string]Heartbeat{"c1": shown})
+		want := fmt.Sprintf("%d:1000000:0", Now.Microseconds())
 		if stays {
 			want = b.Field("c1")
 		}

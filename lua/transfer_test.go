@@ -11,7 +11,6 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // giveOf returns the request that gives a plain lock from one hold to another.
@@ -22,16 +21,16 @@ func giveOf(from, to string, expiry time.Duration) script.Call {
 // plainReleaseOfEither returns the release of a hold that may have become
 // another one.
 func plainReleaseOfEither(value, successor string, keep time.Duration) script.Call {
-	s := scripttest.ReleaseOf(value, keep)
+	s := ReleaseOf(value, keep)
 	s.Args = append(s.Args, "", successor)
 	return s
 }
 
 // A plain lock is given to another hold once, however often the request comes.
 func TestTransfer(t *testing.T) {
-	const plain1, plain2, plain3, lease = scripttest.Plain1, scripttest.Plain2, scripttest.Plain3, scripttest.Lease
+	const plain1, plain2, plain3, lease = Plain1, Plain2, Plain3, Lease
 	s := redistest.Shared(t)
-	given := scripttest.AndThen(scripttest.PlainHeld, giveOf(plain1, plain2, lease))
+	given := AndThen(PlainHeld, giveOf(plain1, plain2, lease))
 	kept := lockspec.KeptValue(plain1)
 	for name, tt := range map[string]struct {
 		state []script.Call
@@ -40,38 +39,38 @@ func TestTransfer(t *testing.T) {
 		holds any // nil: the lock is free
 		left  time.Duration
 	}{
-		"given":                        {scripttest.PlainHeld, giveOf(plain1, plain2, scripttest.LongLease), 1, plain2, scripttest.LongLease},
-		"given for less":               {scripttest.PlainHeld, giveOf(plain1, plain2, time.Second), 1, plain2, time.Second},
-		"by the id alone":              {scripttest.PlainHeld, giveOf(lockspec.ValueOf("h1", false), plain2, lease), 1, plain2, lease},
-		"by the id in the other mode":  {scripttest.PlainHeld, giveOf(lockspec.ValueOf("h1", true), plain2, lease), 0, plain1, lease},
-		"by a part of the id":          {scripttest.PlainHeld, giveOf(lockspec.ValueOf("h", false), plain2, lease), 0, plain1, lease},
-		"again, for longer":            {given, giveOf(plain1, plain2, scripttest.LongLease), 1, plain2, scripttest.LongLease},
+		"given":                        {PlainHeld, giveOf(plain1, plain2, LongLease), 1, plain2, LongLease},
+		"given for less":               {PlainHeld, giveOf(plain1, plain2, time.Second), 1, plain2, time.Second},
+		"by the id alone":              {PlainHeld, giveOf(lockspec.ValueOf("h1", false), plain2, lease), 1, plain2, lease},
+		"by the id in the other mode":  {PlainHeld, giveOf(lockspec.ValueOf("h1", true), plain2, lease), 0, plain1, lease},
+		"by a part of the id":          {PlainHeld, giveOf(lockspec.ValueOf("h", false), plain2, lease), 0, plain1, lease},
+		"again, for longer":            {given, giveOf(plain1, plain2, LongLease), 1, plain2, LongLease},
 		"again, for less":              {given, giveOf(plain1, plain2, time.Second), 1, plain2, lease},
 		"again, to a third":            {given, giveOf(plain1, plain3, lease), 0, plain2, lease},
-		"of another's":                 {scripttest.PlainTook, giveOf(plain1, plain2, lease), 0, plain3, lease},
-		"of a kept one":                {scripttest.PlainKept, giveOf(plain1, plain2, lease), 0, kept, scripttest.Keep},
+		"of another's":                 {PlainTook, giveOf(plain1, plain2, lease), 0, plain3, lease},
+		"of a kept one":                {PlainKept, giveOf(plain1, plain2, lease), 0, kept, Keep},
 		"of a free one":                {nil, giveOf(plain1, plain2, lease), 0, nil, 0},
-		"of another kind":              {scripttest.HeldOnce, giveOf(plain1, plain2, lease), -1, scripttest.Given(scripttest.OwnerUs, scripttest.Hold1, "info"), lease},
-		"released by the old value":    {given, scripttest.ReleaseOf(plain1, 0), 0, plain2, lease},
-		"renewed by the old value":     {given, scripttest.RenewOf(plain1, scripttest.LongLease), 0, plain2, lease},
-		"either released, the first":   {scripttest.PlainHeld, plainReleaseOfEither(plain1, plain2, 0), 1, nil, 0},
+		"of another kind":              {HeldOnce, giveOf(plain1, plain2, lease), -1, Given(OwnerUs, Hold1, "info"), lease},
+		"released by the old value":    {given, ReleaseOf(plain1, 0), 0, plain2, lease},
+		"renewed by the old value":     {given, RenewOf(plain1, LongLease), 0, plain2, lease},
+		"either released, the first":   {PlainHeld, plainReleaseOfEither(plain1, plain2, 0), 1, nil, 0},
 		"either released, the second":  {given, plainReleaseOfEither(plain1, plain2, 0), 1, nil, 0},
-		"either released, neither":     {scripttest.PlainTook, plainReleaseOfEither(plain1, plain2, 0), 0, plain3, lease},
+		"either released, neither":     {PlainTook, plainReleaseOfEither(plain1, plain2, 0), 0, plain3, lease},
 		"either released, free":        {nil, plainReleaseOfEither(plain1, plain2, 0), 0, nil, 0},
-		"either kept, the first":       {scripttest.PlainHeld, plainReleaseOfEither(plain1, plain2, scripttest.Keep), 1, kept, scripttest.Keep},
-		"either kept, the second":      {given, plainReleaseOfEither(plain1, plain2, scripttest.Keep), 1, kept, scripttest.Keep},
-		"either kept, neither":         {scripttest.PlainTook, plainReleaseOfEither(plain1, plain2, scripttest.Keep), 0, plain3, lease},
-		"either kept, kept":            {scripttest.PlainKept, plainReleaseOfEither(plain1, plain2, scripttest.Keep), 2, kept, scripttest.Keep},
-		"either released, it was kept": {scripttest.PlainKept, plainReleaseOfEither(plain1, plain2, 0), 2, nil, 0},
+		"either kept, the first":       {PlainHeld, plainReleaseOfEither(plain1, plain2, Keep), 1, kept, Keep},
+		"either kept, the second":      {given, plainReleaseOfEither(plain1, plain2, Keep), 1, kept, Keep},
+		"either kept, neither":         {PlainTook, plainReleaseOfEither(plain1, plain2, Keep), 0, plain3, lease},
+		"either kept, kept":            {PlainKept, plainReleaseOfEither(plain1, plain2, Keep), 2, kept, Keep},
+		"either released, it was kept": {PlainKept, plainReleaseOfEither(plain1, plain2, 0), 2, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
+			b := NewQueue(t, s)
 			b.SetUp(tt.state)
 			require.Equal(t, tt.reply, b.Run(tt.call))
 			state := b.State()
 			require.Equal(t, tt.holds, state.Content)
 			if tt.holds != nil {
-				scripttest.RequireExpiry(t, tt.left, state.TTL)
+				RequireExpiry(t, tt.left, state.TTL)
 			}
 		})
 	}
@@ -80,12 +79,12 @@ func TestTransfer(t *testing.T) {
 // A release of either hold serves the waiters.
 func TestReleaseOfEitherHandsOff(t *testing.T) {
 	s := redistest.Shared(t)
-	b := scripttest.NewQueue(t, s)
-	w := scripttest.WaitNamed("c1", 1, "pf")
-	b.SetUp(scripttest.AndThen(scripttest.PlainHeld, giveOf(scripttest.Plain1, scripttest.Plain2, scripttest.Lease)))
+	b := NewQueue(t, s)
+	w := WaitNamed("c1", 1, "pf")
+	b.SetUp(AndThen(PlainHeld, giveOf(Plain1, Plain2, Lease)))
 	b.Live("c1")
 	b.Line(time.Minute, w)
-	b.RequireDone(plainReleaseOfEither(scripttest.Plain1, scripttest.Plain2, 0))
+	b.RequireDone(plainReleaseOfEither(Plain1, Plain2, 0))
 	b.RequireHandedTo(w, nil)
 }
 
@@ -96,19 +95,19 @@ func TestTransferRefuses(t *testing.T) {
 		"no hold":                   {"", "b", 100}, "no next": {"a", "", 100}, "no expiry": {"a", "b", ""}, "short": {"a", "b", 9}, "text": {"a", "b", "x"}, "long": {"a", "b", strings.Repeat("9", 16)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
-			b.SetUp(scripttest.PlainHeld)
+			b := NewQueue(t, s)
+			b.SetUp(PlainHeld)
 			b.RequireError(script.Call{Script: script.Transfer, Args: args}, "transfer: bad arguments")
-			require.Equal(t, scripttest.Plain1, b.State().Content)
+			require.Equal(t, Plain1, b.State().Content)
 		})
 	}
 	for name, rule := range map[string]string{"read": "-get", "expiry": "-pexpire"} {
 		t.Run("may not "+name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, s)
-			b.SetUp(scripttest.PlainHeld)
+			b := NewQueue(t, s)
+			b.SetUp(PlainHeld)
 			b.Deny(rule)
-			b.RequireDenied(giveOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease))
-			require.Equal(t, scripttest.Plain1, b.State().Content)
+			b.RequireDenied(giveOf(Plain1, Plain2, LongLease))
+			require.Equal(t, Plain1, b.State().Content)
 		})
 	}
 }
@@ -116,7 +115,7 @@ func TestTransferRefuses(t *testing.T) {
 // resumeOf returns the request that resumes a detached hold with its fencing
 // token.
 func resumeOf(transfer script.Call, fence any) script.Call {
-	transfer = scripttest.Fenced(transfer)
+	transfer = Fenced(transfer)
 	transfer.Args = append(append([]any(nil), transfer.Args...), fence)
 	return transfer
 }
@@ -129,11 +128,11 @@ func TestTransferChecksTheFencingToken(t *testing.T) {
 		held     []script.Call
 		transfer script.Call
 	}{
-		"transfer":           {scripttest.PlainHeld, giveOf(scripttest.Plain1, scripttest.Plain2, scripttest.LongLease)},
-		"reentrant_transfer": {scripttest.HeldOnce, scripttest.TransferOf(scripttest.Hold1, scripttest.Hold2, scripttest.LongLease)},
+		"transfer":           {PlainHeld, giveOf(Plain1, Plain2, LongLease)},
+		"reentrant_transfer": {HeldOnce, TransferOf(Hold1, Hold2, LongLease)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := scripttest.NewQueue(t, server)
+			b := NewQueue(t, server)
 			requireGiven := func(want int64, fence any) {
 				t.Helper()
 				b.SetUp(tt.held)

@@ -79,7 +79,7 @@ var impostors atomic.Int64
 
 func newImpostor(t testing.TB, s *redistest.Server, text string) *impostor {
 	i := &impostor{TB: t, server: s, text: text, key: "absurd " + strings.Repeat("i", int(impostors.Add(1)))}
-	front := testkit.Serve(t, testkit.Listen(t), i.forward)
+	front := redistest.Serve(t, redistest.Listen(t), i.forward)
 	i.client = serverClient(t, front.Network, front.Address)
 	return i
 }

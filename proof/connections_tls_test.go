@@ -143,7 +143,7 @@ func (c *tlsCell) requireFree() {
 // timeout, and Close ends all others.
 func TestTLSHandshakeThatHangs(t *testing.T) {
 	t.Parallel()
-	hung := testkit.Serve(t, testkit.Listen(t), func(conn net.Conn) {
+	hung := redistest.Serve(t, redistest.Listen(t), func(conn net.Conn) {
 		_ = conn.SetDeadline(time.Now().Add(testkit.Patience / 3)) // for a call that nothing else ends
 		_, _ = io.Copy(io.Discard, conn)
 	})

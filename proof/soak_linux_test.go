@@ -16,7 +16,6 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // Clients with pools of several sizes take all kinds of locks for a long time.
@@ -95,7 +94,7 @@ func (s *soak) killAll(ctx context.Context) {
 			return
 		case <-time.After(rand.N(40 * time.Millisecond)):
 		}
-		ids := testkit.Connections(s, conn)
+		ids := redistest.Connections(s, conn)
 		for id := range ids { // the first is a random one
 			if _, err := conn.Do("CLIENT", "KILL", "ID", id); err != nil {
 				s.Errorf("CLIENT KILL: %v", err)

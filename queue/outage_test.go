@@ -40,7 +40,7 @@ func TestProcessWithoutAServerIsLogged(t *testing.T) {
 func TestProcessEndsAtALineThatRepeats(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		log := &testkit.Log{}
-		dialer := relock.WithDialer(testkit.DialProxy("upstream failure"))
+		dialer := relock.WithDialer(redistest.DialProxy("upstream failure"))
 		c, err := relock.NewClient("tcp", "proxy:6379", "", dialer, relock.WithLogger(log.Logger()))
 		require.NoError(t, err)
 		q, err := queue.New("q", c)

@@ -30,8 +30,9 @@ elif [ -n "$folders" ]; then
 fi
 
 echo "fast: tests that need no server"
-go test ./internal/suspend ./internal/tasks ./internal/test/competition ./internal/test/ports ./utils \
+go test ./internal/suspend ./internal/tasks ./internal/test/competition ./utils \
 	./proof/mutants ./proof/luacover ./proof/internal/testbinary
+go test -run 'Test(Free|Block|NoBlock)' ./internal/test/redistest
 [ "$bench" = skip ] || GOWORK=off go test -C bench -skip Excludes .
 go test -run 'Counted|ByTheMonotonicClock|ErrorLines' ./internal/redis/...
 go test ./internal/background

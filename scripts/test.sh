@@ -82,7 +82,7 @@ modules=$(go list -m -f '{{.Dir}}/...')
 others=$(go list $modules | LC_ALL=C sort -u)
 # The longest of the others go first.
 longest="$root/relocktest/conform $root/goredis $root/queue $root/lua $root/internal/redis/sentinel $root/internal/redis/cluster $root/internal/redis/routes"
-longest="$longest $root/internal/test/containertest $root/internal/test/redistest"
+longest="$longest $root/proof/containers $root/internal/test/redistest"
 for package in $timed $longest "$root/etcd/test" "$root/proof"; do
 	others=$(echo "$others" | grep -vx "$package")
 done

@@ -17,7 +17,7 @@ import (
 	"github.com/relock-go/relock"
 	etcdlock "github.com/relock-go/relock/etcd"
 	"github.com/relock-go/relock/etcd/test/internal/member"
-	"github.com/relock-go/relock/internal/test/ports"
+	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -70,7 +70,7 @@ func configs(t testing.TB, n int) []member.Config {
 
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	port, err := ports.Free()
+	port, err := redistest.FindPort()
 	require.NoError(t, err)
 	return "127.0.0.1:" + port
 }

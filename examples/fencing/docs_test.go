@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/test/snippets"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // The SQL of docs/fencing.md refuses a write with an older token than the last
@@ -20,7 +20,7 @@ func TestDocumentedSQL(t *testing.T) {
 	db.SetMaxOpenConns(1)
 	_, err = db.ExecContext(t.Context(), "CREATE TABLE account (id INT, balance INT); INSERT INTO account VALUES (7, 100)")
 	require.NoError(t, err)
-	blocks := snippets.BlocksIn(t, "../../docs/fencing.md", "sql")
+	blocks := testkit.CodeBlocksIn(t, "../../docs/fencing.md", "sql")
 	require.Len(t, blocks, 3)
 	arguments := []func(token int) []any{
 		func(token int) []any { return []any{70, token, 7} },

@@ -12,7 +12,6 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -223,7 +222,7 @@ func requireGranted(t testing.TB, result <-chan error) {
 func rwStored(t testing.TB, s *redistest.Server, c *relock.Client, key string) map[string]string {
 	t.Helper()
 	stored := map[string]string{}
-	for _, e := range scripttest.ReadRW(t, s.Dial(t), locktest.KeyOf(c, key)) {
+	for _, e := range locktest.ReadRW(t, s.Dial(t), locktest.KeyOf(c, key)) {
 		stored[e.Owner] = e.Kind + " " + e.Counts
 	}
 	return stored

@@ -57,7 +57,7 @@ func TestMultiLockReturnsAKeyWithoutAnotherConnection(t *testing.T) {
 	l := relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithBlock())
 	got := testkit.Async(t, func() error { return l.Lock(t.Context()) })
 	locktest.AwaitSubscribed(t, b.server, b.key("a"), b.client)
-	full := testkit.FillUp(t, b.server)
+	full := redistest.FillUp(t, b.server)
 	ask := func(command string, args ...any) any {
 		t.Helper()
 		reply, err := full.Control.Do(command, args...)

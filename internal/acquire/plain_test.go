@@ -92,7 +92,7 @@ func TestAcquireLeavesNothingInTheObject(t *testing.T) {
 // wildClient returns a client of something that speaks Redis's protocol, but
 // gives each command the reply that the test chooses. Its keys are short.
 func wildClient(t testing.TB, reply func(args []string) string) *relock.Client {
-	return locktest.NewTestClient(t, testkit.ServeReplies(t, reply), relock.WithKeyPrefix("k:"))
+	return locktest.NewTestClient(t, redistest.ServeReplies(t, reply), relock.WithKeyPrefix("k:"))
 }
 
 // Only the reply that means so grants a lock. What may have been locked

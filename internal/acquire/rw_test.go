@@ -13,7 +13,6 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -180,7 +179,7 @@ func TestRWLockOptions(t *testing.T) {
 	require.NoError(t, l.Validate(), "a default that it cannot honour does not count")
 	require.NoError(t, l.RLock(t.Context()))
 	require.LessOrEqual(t, b.ttl("k"), 21*time.Second)
-	entries := scripttest.ReadRW(t, b.server.Dial(t), b.key("k"))
+	entries := locktest.ReadRW(t, b.server.Dial(t), b.key("k"))
 	require.Len(t, entries, 1)
 	require.Contains(t, entries[0].Info, "relock/1|s|"+locktest.Engine(b.client).Identity.ID)
 	require.Contains(t, entries[0].Info, "|a%20label|")

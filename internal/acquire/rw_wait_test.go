@@ -14,7 +14,6 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/test/locktest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -75,7 +74,7 @@ func TestRWLockNextReadersAreGrantedTogether(t *testing.T) {
 		for _, r := range readers {
 			require.NoError(t, r.Granted().Err())
 		}
-		require.Len(t, scripttest.ReadRW(t, q.Server.Dial(t), q.Key), len(readers), "together")
+		require.Len(t, locktest.ReadRW(t, q.Server.Dial(t), q.Key), len(readers), "together")
 		q.requireWaits(w2, last)
 		for _, r := range readers {
 			q.Unlock(r.Hold)

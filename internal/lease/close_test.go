@@ -74,7 +74,7 @@ func TestClose(t *testing.T) {
 					}, "the user's pool stays open")
 					require.NoError(t, b.Pool.Close())
 				}
-				locktest.EventuallyWithin(t, time.Second, func() bool { return len(testkit.Connections(t, inspector)) == 0 }, "connections stay")
+				locktest.EventuallyWithin(t, time.Second, func() bool { return len(redistest.Connections(t, inspector)) == 0 }, "connections stay")
 			}
 			goleak.VerifyNone(t, leaks)
 		})

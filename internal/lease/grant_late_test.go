@@ -13,7 +13,6 @@ import (
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/locktest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -72,7 +71,7 @@ func TestLateGrantIsNotKept(t *testing.T) {
 		require.ErrorIs(c, err, lease.ErrLate)
 		require.True(c, relock.IsRetryableErr(err))
 		for _, key := range []string{locktest.FaultKey, locktest.OtherKey} { // the second one is only of a MultiLock
-			c.WaitFor(locktest.CleanWithin, func() bool { return left(c, key) == scripttest.Absent }, "it is kept for nobody")
+			c.WaitFor(locktest.CleanWithin, func() bool { return left(c, key) == locktest.Absent }, "it is kept for nobody")
 		}
 	}
 	var cells []locktest.Subtest
@@ -124,7 +123,7 @@ func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
 		waiting := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
 		cannot := func() bool { return c.Stats().Waiting == 1 }
 		testkit.Eventually(t, testkit.Patience, cannot, "it has got the key, and cannot take it")
-		locktest.EventuallyWithin(t, locktest.CleanWithin, func() bool { return locktest.PTTL(t, s, c, "k") == scripttest.Absent }, "it is released")
+		locktest.EventuallyWithin(t, locktest.CleanWithin, func() bool { return locktest.PTTL(t, s, c, "k") == locktest.Absent }, "it is released")
 		require.Empty(t, waiting, "the object is taken until the Unlock")
 		locktest.RequireIs(t, lock.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
 		require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))

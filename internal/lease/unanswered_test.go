@@ -14,7 +14,6 @@ import (
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/locktest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -218,7 +217,7 @@ func TestLateCopyOfAGrantedAcquire(t *testing.T) {
 		}
 		next := op.Lock(c.Client, locktest.FaultLease, relock.WithBlock())
 		require.NoError(c, next.Lock(c.Context()))
-		require.GreaterOrEqual(c, time.Since(delivered), lease-scripttest.ClockGrain, "exclusion lasted until the end of its lease")
+		require.GreaterOrEqual(c, time.Since(delivered), lease-locktest.ClockGrain, "exclusion lasted until the end of its lease")
 		watch.Within(lease + locktest.CleanWithin)
 		require.NoError(c, next.Unlock(c.Context()))
 	}})

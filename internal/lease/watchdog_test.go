@@ -20,7 +20,6 @@ import (
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -199,7 +198,7 @@ func TestFaultsInABatchOfRenewals(t *testing.T) {
 			for _, h := range all {
 				require.NoError(t, h.Err())
 				until, left := h.ValidUntil(), locktest.PTTL(t, s, c.Client, h.Key())
-				require.False(t, until.After(time.Now().Add(left+scripttest.ClockGrain)), "valid for longer than the server has it")
+				require.False(t, until.After(time.Now().Add(left+locktest.ClockGrain)), "valid for longer than the server has it")
 				require.NoError(t, h.Unlock(t.Context()))
 			}
 		}})

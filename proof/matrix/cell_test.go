@@ -10,7 +10,6 @@ import (
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -181,7 +180,7 @@ func (c *cell) requireKept() bool {
 	if time.Now().Before(c.keep) {
 		require.False(c, now.Latest.Before(c.keep), "the key goes before its minimum hold is over")
 	}
-	return now.TTL != scripttest.Absent
+	return now.TTL != locktest.Absent
 }
 
 // requireRefused checks that nobody gets the lock before its minimum hold is

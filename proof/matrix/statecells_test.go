@@ -11,7 +11,6 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -141,7 +140,7 @@ func (c *stateCell) requireLevels() {
 	c.Helper()
 	locktest.EventuallyWithin(c, recovery, func() bool {
 		if len(c.holds) == 0 || !c.op.reentrant {
-			return (locktest.PTTL(c, c.server, c.client, locktest.FaultKey) == scripttest.Absent) == (len(c.holds) == 0)
+			return (locktest.PTTL(c, c.server, c.client, locktest.FaultKey) == locktest.Absent) == (len(c.holds) == 0)
 		}
 		n, err := redis.Int(c.server.Do(c, "HGET", locktest.KeyOf(c.client, locktest.FaultKey), locktest.Engine(c.client).Identity.Named("me")), nil)
 		return err == nil && n == len(c.holds)

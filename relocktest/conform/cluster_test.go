@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/test/conformtest"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 )
@@ -19,7 +18,7 @@ func TestConformanceOverCluster(t *testing.T) {
 	} {
 		// A machine that stalls is no failover.
 		c := redistest.StartCluster(t, 3, 0, append(args, "--cluster-node-timeout", "20000")...)
-		for name, k := range conformtest.Kinds() {
+		for name, k := range locktest.ConformKinds() {
 			for _, mode := range k.Few {
 				t.Run(channels+"/"+name+"/"+mode, func(t *testing.T) {
 					t.Parallel()
@@ -30,8 +29,8 @@ func TestConformanceOverCluster(t *testing.T) {
 	}
 }
 
-func inCluster(t *testing.T, c *redistest.Cluster) conformtest.Servers {
-	s := conformtest.Servers{Prefix: conformtest.NewPrefix(), All: c.Masters(t)}
+func inCluster(t *testing.T, c *redistest.Cluster) locktest.ConformServers {
+	s := locktest.ConformServers{Prefix: locktest.NewConformPrefix(), All: c.Masters(t)}
 	s.Of = func(key string) *redistest.Server { return c.MasterOf(t, s.Key(key)) }
 	s.Client = func(t *testing.T, opts ...relock.ClientOption) *relock.Client {
 		return locktest.ClusterClient(t, c, append(opts, relock.WithKeyPrefix(s.Prefix))...)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/test/conformtest"
+	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/relocktest/conform"
 )
@@ -15,13 +15,13 @@ func TestConformanceOfMultiLock(t *testing.T) {
 	t.Parallel()
 	s := oneServer(t)
 	locker := func(c *relock.Client) relock.Locker {
-		return conformtest.KindOfLock(func(key string) conformtest.Lock {
-			return relock.NewMultiLock([]string{key}, c, relock.WithWatchdog(conformtest.Lease), relock.WithBlock(), relock.WithFencing())
+		return locktest.LockerOf(func(key string) locktest.Acquirer {
+			return relock.NewMultiLock([]string{key}, c, relock.WithWatchdog(locktest.ConformLease), relock.WithBlock(), relock.WithFencing())
 		})
 	}
 	conform.Run(t, conform.Backend{
 		New:   func(t *testing.T) relock.Locker { return locker(s.Plain(t)) },
-		Lease: conformtest.Lease, Fenced: true, Refuses: true,
+		Lease: locktest.ConformLease, Fenced: true, Refuses: true,
 		Faulty: func(t *testing.T) relock.Locker { return locker(s.ThroughFaults(t)) },
 		Break:  s.Break, Waiting: s.Waiting, Left: s.Left,
 	})
@@ -31,42 +31,42 @@ func TestConformanceOfMultiLock(t *testing.T) {
 // servers each. It has no queue.
 func TestConformanceOfRedLock(t *testing.T) {
 	t.Parallel()
-	for name, newNode := range map[string]func(t *testing.T, prefix string) conformtest.Servers{
-		"servers": func(t *testing.T, prefix string) conformtest.Servers {
-			return conformtest.Servers{Prefix: prefix}.At(redistest.Start(t))
+	for name, newNode := range map[string]func(t *testing.T, prefix string) locktest.ConformServers{
+		"servers": func(t *testing.T, prefix string) locktest.ConformServers {
+			return locktest.ConformServers{Prefix: prefix}.At(redistest.Start(t))
 		},
 		"routed": twoServers,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			prefix := conformtest.NewPrefix()
-			redLockConforms(t, []conformtest.Servers{newNode(t, prefix), newNode(t, prefix), newNode(t, prefix)})
+			prefix := locktest.NewConformPrefix()
+			redLockConforms(t, []locktest.ConformServers{newNode(t, prefix), newNode(t, prefix), newNode(t, prefix)})
 		})
 	}
 }
 
-func redLockConforms(t *testing.T, nodes []conformtest.Servers) {
+func redLockConforms(t *testing.T, nodes []locktest.ConformServers) {
 	t.Helper()
-	const largest = 3 * conformtest.Lease // that the suite asks for
+	const largest = 3 * locktest.ConformLease // that the suite asks for
 	for _, node := range nodes {
 		for _, s := range node.All {
 			s.AwaitUp(t, int(largest/time.Second)+2)
 		}
 	}
-	locker := func(t *testing.T, client func(conformtest.Servers, *testing.T) *relock.Client) relock.Locker {
+	locker := func(t *testing.T, client func(locktest.ConformServers, *testing.T) *relock.Client) relock.Locker {
 		var clients []*relock.Client
 		for _, node := range nodes {
 			clients = append(clients, client(node, t))
 		}
-		return conformtest.KindOfLock(func(key string) conformtest.Lock {
-			return relock.NewRedLock(key, clients, relock.WithMaxLease(largest), relock.WithWatchdog(conformtest.Lease), relock.WithBlock(),
+		return locktest.LockerOf(func(key string) locktest.Acquirer {
+			return relock.NewRedLock(key, clients, relock.WithMaxLease(largest), relock.WithWatchdog(locktest.ConformLease), relock.WithBlock(),
 				relock.WithPollInterval(5*time.Millisecond), relock.WithFencing())
 		})
 	}
 	conform.Run(t, conform.Backend{
-		New:   func(t *testing.T) relock.Locker { return locker(t, conformtest.Servers.Plain) },
-		Lease: conformtest.Lease, Fenced: true, Refuses: true,
-		Faulty: func(t *testing.T) relock.Locker { return locker(t, conformtest.Servers.ThroughFaults) },
+		New:   func(t *testing.T) relock.Locker { return locker(t, locktest.ConformServers.Plain) },
+		Lease: locktest.ConformLease, Fenced: true, Refuses: true,
+		Faulty: func(t *testing.T) relock.Locker { return locker(t, locktest.ConformServers.ThroughFaults) },
 		Break: func(t *testing.T, key string) {
 			for _, node := range nodes {
 				node.Break(t, key)

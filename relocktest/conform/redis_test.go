@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/relock-go/relock/internal/test/conformtest"
+	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 )
 
@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 // Every kind of lock keeps the promises of all, fair and unfair.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, k := range conformtest.Kinds() {
-		for mode := range conformtest.Modes() {
+	for name, k := range locktest.ConformKinds() {
+		for mode := range locktest.ConformModes() {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
 				k.Run(t, oneServer(t), mode)

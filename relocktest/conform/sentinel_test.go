@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/test/conformtest"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 )
@@ -16,11 +15,11 @@ import (
 func TestConformanceOverSentinel(t *testing.T) {
 	t.Parallel()
 	set := redistest.StartSentinels(t, 20*time.Second) // a machine that stalls is no failover
-	for name, k := range conformtest.Kinds() {
+	for name, k := range locktest.ConformKinds() {
 		for _, mode := range k.Few {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
-				s := conformtest.Servers{Prefix: conformtest.NewPrefix()}.At(set.Servers[0])
+				s := locktest.ConformServers{Prefix: locktest.NewConformPrefix()}.At(set.Servers[0])
 				s.Client = func(t *testing.T, opts ...relock.ClientOption) *relock.Client {
 					return locktest.SentinelClient(t, set, append(opts, relock.WithKeyPrefix(s.Prefix))...)
 				}

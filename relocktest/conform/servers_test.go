@@ -6,26 +6,25 @@ import (
 	"testing"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/test/conformtest"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // oneServer starts a server.
-func oneServer(t *testing.T) conformtest.Servers {
-	return conformtest.Servers{Prefix: conformtest.NewPrefix()}.At(redistest.Start(t))
+func oneServer(t *testing.T) locktest.ConformServers {
+	return locktest.ConformServers{Prefix: locktest.NewConformPrefix()}.At(redistest.Start(t))
 }
 
 // twoServers starts two servers. Each has some of the keys, and clients of both
 // find out which.
-func twoServers(t *testing.T, prefix string) conformtest.Servers {
-	s := conformtest.Servers{Prefix: prefix, All: []*redistest.Server{redistest.Start(t), redistest.Start(t)}}
+func twoServers(t *testing.T, prefix string) locktest.ConformServers {
+	s := locktest.ConformServers{Prefix: prefix, All: []*redistest.Server{redistest.Start(t), redistest.Start(t)}}
 	p := locktest.NewTopology(false, s.All...)
 	s.Of = p.Of
 	s.Client = func(t *testing.T, opts ...relock.ClientOption) *relock.Client {
 		return p.Client(t, append(opts, relock.WithKeyPrefix(s.Prefix))...)
 	}
-	s.Behind = func(t *testing.T, p conformtest.Proxies, opts ...relock.ClientOption) *relock.Client {
+	s.Behind = func(t *testing.T, p locktest.ConformProxies, opts ...relock.ClientOption) *relock.Client {
 		return s.Client(t, append(opts, relock.WithDialer(func(ctx context.Context, _, address string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, p[address].Network, p[address].Address)
 		}))...)

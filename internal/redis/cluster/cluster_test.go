@@ -15,7 +15,6 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/searchtest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -154,7 +153,7 @@ func TestClusterWithoutSlots(t *testing.T) {
 	require.Eventually(t, func() bool {
 		address, err := p.Master(t.Context(), "k")
 		return err == nil && address == s.Address
-	}, searchtest.NoFailover, time.Millisecond)
+	}, redistest.NoFailover, time.Millisecond)
 	_, err = p.Master(t.Context(), "other")
 	require.EqualError(t, err, fmt.Sprintf("CLUSTERDOWN: slot %d has no master that is online", slotOf("other")))
 	require.True(t, lockspec.IsRetryable(err), err)
@@ -162,7 +161,7 @@ func TestClusterWithoutSlots(t *testing.T) {
 	require.Eventually(t, func() bool {
 		address, err := p.Master(t.Context(), "other")
 		return err == nil && address == s.Address
-	}, searchtest.NoFailover, time.Millisecond, "that error causes a load")
+	}, redistest.NoFailover, time.Millisecond, "that error causes a load")
 
 	_, err = clusterOf(t, []string{redistest.StartTCP(t).Address}).Master(t.Context(), "k")
 	require.ErrorIs(t, err, errs.ErrInvalid)
@@ -195,7 +194,7 @@ func loads(t testing.TB, servers ...*redistest.Server) (n int) {
 	for _, s := range servers {
 		text, err := redis.String(s.Do(t, "INFO", "commandstats"), nil)
 		require.NoError(t, err)
-		n += testkit.CallsIn(t, text, "cluster|shards")
+		n += redistest.CallsIn(t, text, "cluster|shards")
 	}
 	return n
 }

@@ -105,7 +105,7 @@ func TestErrorHasEachServerThatHangs(t *testing.T) {
 	t.Parallel()
 	var seeds []string
 	for range 5 {
-		listener := testkit.Listen(t)
+		listener := redistest.Listen(t)
 		t.Cleanup(func() { require.NoError(t, listener.Close()) })
 		seeds = append(seeds, listener.Addr().String())
 	}

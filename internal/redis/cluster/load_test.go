@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/searchtest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -28,7 +27,7 @@ func TestClusterAfterAFailover(t *testing.T) {
 	before := loads(t, others...)
 	old.Kill(t)
 	start := time.Now()
-	testkit.Eventually(t, searchtest.NoFailover, func() bool {
+	testkit.Eventually(t, redistest.NoFailover, func() bool {
 		p.Invalidate(old.Address) // as requests do that fail
 		address, err := p.Master(t.Context(), "k")
 		return err == nil && address != old.Address
@@ -64,7 +63,7 @@ func TestMasterThatHangsIsLookedFor(t *testing.T) {
 	require.Eventually(t, func() bool {
 		address, err := p.Master(t.Context(), "k")
 		return err == nil && address == next.Address
-	}, searchtest.NoFailover, 2*time.Millisecond)
+	}, redistest.NoFailover, 2*time.Millisecond)
 	requireChange(t, p)
 }
 
@@ -131,7 +130,7 @@ func TestSlotThatMoves(t *testing.T) {
 	require.Eventually(t, func() bool {
 		address, _ := p.Master(t.Context(), beside)
 		return address == to.Address
-	}, searchtest.NoFailover, time.Millisecond)
+	}, redistest.NoFailover, time.Millisecond)
 	watch.Within(loadPoll/4, "the next load comes anyway")
 	requireFound(t, p, s)
 	select {

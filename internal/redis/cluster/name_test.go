@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/searchtest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -14,13 +13,13 @@ import (
 func TestClusterIsFoundByName(t *testing.T) {
 	t.Parallel()
 	first, second := redistest.StartCluster(t, 1, 0), redistest.StartCluster(t, 1, 0)
-	n := &searchtest.NamedServer{}
+	n := &redistest.NamedServer{}
 	n.To.Store(first.Servers[0])
-	p := clusterOf(t, []string{searchtest.SeedName}, func(c *Config) { c.Servers.Dial = n.Dial })
+	p := clusterOf(t, []string{redistest.SeedName}, func(c *Config) { c.Servers.Dial = n.Dial })
 	requireAt := func(s *redistest.Server) {
 		testkit.Eventually(t, testkit.Patience, func() bool {
 			address, _ := p.Master(t.Context(), "k") // a server of loopback is at the host that was asked
-			if strings.TrimPrefix(address, searchtest.SeedHost) == strings.TrimPrefix(s.Address, "127.0.0.1") {
+			if strings.TrimPrefix(address, redistest.SeedHost) == strings.TrimPrefix(s.Address, "127.0.0.1") {
 				return true
 			}
 			p.Invalidate(address)
@@ -30,6 +29,6 @@ func TestClusterIsFoundByName(t *testing.T) {
 	requireAt(first.Servers[0])
 	n.To.Store(second.Servers[0])
 	first.Servers[0].Kill(t)
-	p.Invalidate(net.JoinHostPort(searchtest.SeedHost, first.Servers[0].Address[len("127.0.0.1:"):]))
+	p.Invalidate(net.JoinHostPort(redistest.SeedHost, first.Servers[0].Address[len("127.0.0.1:"):]))
 	requireAt(second.Servers[0])
 }

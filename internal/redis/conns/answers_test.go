@@ -26,7 +26,7 @@ import (
 // A server that says more than it was asked as it is greeted is not used.
 func TestGreetingWithTwoAnswers(t *testing.T) {
 	t.Parallel()
-	s := testkit.ServeText(t, "+OK\r\n+OK\r\n", 1)
+	s := redistest.ServeText(t, "+OK\r\n+OK\r\n", 1)
 	for database := range 2 {
 		d := newTestPool(t, s, withPassword("pw"), withDatabase(database))
 		require.ErrorIs(t, d.Call(t.Context(), driver.Limits{}, echo("x")).Err, wire.ErrUnasked)
@@ -54,7 +54,7 @@ func TestDialEndsAsItsAnswerComes(t *testing.T) {
 // taken. Nor is what was taken in before the one too many came.
 func TestBatchWithAnAnswerTooMany(t *testing.T) {
 	t.Parallel()
-	together := linkOf(t, newTestPool(t, testkit.ServeText(t, ":1\r\n:1\r\n:0\r\n", 2)))
+	together := linkOf(t, newTestPool(t, redistest.ServeText(t, ":1\r\n:1\r\n:0\r\n", 2)))
 	later := linkOf(t, newTestPool(t, redistest.Start(t)))
 	text := io.MultiReader(strings.NewReader(":1\r\n"), strings.NewReader(":1\r\n:0\r\n"))
 	later.conn = wire.NewConn(testkit.TextConn{Text: text}, nil, false, 0)
@@ -198,7 +198,7 @@ func TestBatchOverTheSharedConnection(t *testing.T) {
 	warmPool(t, d, 1)
 	require.NoError(t, d.shared.call(t.Context(), driver.Limits{}, echo("x")).Err) // opens the shared connection
 	defer putConns(d, takeConns(t, d, 1))
-	full := testkit.FillUp(t, s)
+	full := redistest.FillUp(t, s)
 	l := linkOf(t, d)
 	requireAnswered(t, l.Pipeline(patient, []driver.Request{echo("x"), echo("x")}))
 	granted := echo("x")
@@ -248,7 +248,7 @@ func TestBorrowedConnectionIsReturnedInTime(t *testing.T) {
 	s := redistest.StartTCP(t)
 	d, proxy := newPoolBehind(t, s, waitingForOne)
 	warmPool(t, d, 1)
-	testkit.FillUp(t, s)
+	redistest.FillUp(t, s)
 	proxy.On(faults.Command("WAIT"), faults.Every, faults.DropAnswer)
 	l := linkOf(t, d)
 	watch := testkit.NewStopwatch(t)

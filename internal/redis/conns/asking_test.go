@@ -12,6 +12,7 @@ import (
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/redis/driver"
+	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -35,7 +36,7 @@ func TestAskingIsWrittenWithItsCommand(t *testing.T) {
 	}, func(t *testing.T, _ string, tt answered) {
 		var connections atomic.Int64
 		writes := make(chan string, 2)
-		s := testkit.Serve(t, testkit.Listen(t), func(conn net.Conn) {
+		s := redistest.Serve(t, redistest.Listen(t), func(conn net.Conn) {
 			connections.Add(1)
 			buffer := make([]byte, 4096)
 			for n, err := conn.Read(buffer); err == nil; n, err = conn.Read(buffer) {
@@ -64,7 +65,7 @@ func TestAskingIsWrittenWithItsCommand(t *testing.T) {
 // After its end, the pool asks nothing.
 func TestAskingOfAClosedPool(t *testing.T) {
 	t.Parallel()
-	d := newTestPool(t, testkit.ServeText(t, "", 1))
+	d := newTestPool(t, redistest.ServeText(t, "", 1))
 	require.NoError(t, d.Close())
 	require.ErrorIs(t, d.CallAsking(t.Context(), driver.Limits{}, driver.SetNX("k", "v", time.Second)).Err, errs.ErrClosed)
 	ctx, cancel := context.WithCancel(t.Context())

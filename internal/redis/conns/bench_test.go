@@ -199,7 +199,7 @@ func (b *sharedBench) awaitUnwritten(n int) {
 // open is how many connections the client has.
 func (b *sharedBench) open() int {
 	b.Helper()
-	return len(testkit.Connections(b, b.inspector))
+	return len(redistest.Connections(b, b.inspector))
 }
 
 // dials is how many connections the client has opened so far.

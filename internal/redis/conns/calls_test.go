@@ -64,7 +64,7 @@ func TestContextEndsCallInFlight(t *testing.T) {
 	warm(t, c, 3*len(calls))
 	inspector := s.Dial(t)
 	defer inspector.Close() //nolint:errcheck // nothing is pending
-	before := testkit.Connections(t, inspector)
+	before := redistest.Connections(t, inspector)
 	require.GreaterOrEqual(t, len(before), 3*len(calls))
 
 	s.Pause(t)
@@ -106,7 +106,7 @@ func TestContextEndsCallInFlight(t *testing.T) {
 	require.NoError(t, outer.Unlock(t.Context()))
 	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.PTTL(t, s, c, "outer") == -2 }, "levels that no caller got stay")
 	watch.Within(time.Second)
-	after := testkit.Connections(t, inspector)
+	after := redistest.Connections(t, inspector)
 	for id := range before {
 		require.True(t, after[id], "connection %s was cut", id)
 	}

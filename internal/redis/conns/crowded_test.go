@@ -38,7 +38,7 @@ func TestFirstWatchedHoldAtTheLimit(t *testing.T) {
 	}, func(t *testing.T, _ string, open func(testing.TB) (*redistest.Server, *relock.Client)) {
 		s, c := open(t)
 		warm(t, c, 2)
-		full := testkit.FillUp(t, s)
+		full := redistest.FillUp(t, s)
 		h := locktest.Acquire(t, c, "k")
 		for range 3 {
 			locktest.RequireRenewed(t, h)
@@ -69,16 +69,16 @@ func TestLateTryLockAtTheLimit(t *testing.T) {
 
 // atTheLimit returns a client with n idle connections, whose server has no room
 // for another one.
-func atTheLimit(t testing.TB, s *redistest.Server, n int) (*relock.Client, *testkit.Full) {
+func atTheLimit(t testing.TB, s *redistest.Server, n int) (*relock.Client, *redistest.Full) {
 	t.Helper()
 	c := locktest.NewTestClient(t, s)
 	warm(t, c, n)
-	return c, testkit.FillUp(t, s)
+	return c, redistest.FillUp(t, s)
 }
 
 // withOneIdle runs a test with a client that has one idle connection, when its
 // server has no room for another.
-func withOneIdle(t *testing.T, run func(*testing.T, *relock.Client, *testkit.Full)) {
+func withOneIdle(t *testing.T, run func(*testing.T, *relock.Client, *redistest.Full)) {
 	t.Parallel()
 	testkit.Each(t, map[string]func(testing.TB, ...string) *redistest.Server{"unix": redistest.Start, "tcp": redistest.StartTCP}, func(t *testing.T, _ string, start func(testing.TB, ...string) *redistest.Server) {
 		c, full := atTheLimit(t, start(t), 1)
@@ -89,7 +89,7 @@ func withOneIdle(t *testing.T, run func(*testing.T, *relock.Client, *testkit.Ful
 // Unlock of a MultiLock asks for its keys together. With one idle connection it
 // releases all of them.
 func TestMultiLockUnlockAtTheLimit(t *testing.T) {
-	withOneIdle(t, func(t *testing.T, c *relock.Client, full *testkit.Full) {
+	withOneIdle(t, func(t *testing.T, c *relock.Client, full *redistest.Full) {
 		keys := []string{"a", "b", "c", "d"}
 		for range 5 {
 			h := locktest.Take(t, relock.NewMultiLock(keys, c).Acquire)
@@ -105,7 +105,7 @@ func TestMultiLockUnlockAtTheLimit(t *testing.T) {
 // Calls that the server refuses for want of room do not cost the client the
 // idle connection that it has.
 func TestRefusedCallsLeaveIdleConnections(t *testing.T) {
-	withOneIdle(t, func(t *testing.T, c *relock.Client, full *testkit.Full) {
+	withOneIdle(t, func(t *testing.T, c *relock.Client, full *redistest.Full) {
 		for range 5 {
 			var calls []<-chan error
 			for range 4 * conns.Crowd {
@@ -196,7 +196,7 @@ func TestManyWaitersEndOverAFewConnections(t *testing.T) {
 }
 
 // hasKey reports whether a lock of c is in Redis.
-func hasKey(t testing.TB, f *testkit.Full, c *relock.Client, key string) bool {
+func hasKey(t testing.TB, f *redistest.Full, c *relock.Client, key string) bool {
 	t.Helper()
 	n, err := redis.Int(f.Control.Do("EXISTS", locktest.KeyOf(c, key)))
 	require.NoError(t, err)

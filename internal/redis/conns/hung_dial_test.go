@@ -88,7 +88,7 @@ func (f failingDials) start(t testing.TB, opts ...relock.ClientOption) *relock.C
 		to[1].Stall()
 	}
 	if fails.Store(true); f.fail == nil {
-		testkit.FillUp(t, s)
+		redistest.FillUp(t, s)
 	}
 	return c
 }

@@ -42,7 +42,7 @@ func TestLeavingANewConnection(t *testing.T) {
 func TestLeavingInTheMiddleOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	left := make(chan struct{})
-	s := testkit.Serve(t, testkit.Listen(t), func(conn net.Conn) {
+	s := redistest.Serve(t, redistest.Listen(t), func(conn net.Conn) {
 		lines := bufio.NewReader(conn)
 		request := func() {
 			for range 5 { // of ECHO

@@ -45,8 +45,8 @@ func encryptedPoolOfOne(t testing.TB, s *redistest.Server) *relock.Client {
 
 // encryptedFront takes encrypted connections for a server that knows none.
 func encryptedFront(t testing.TB, a *authority, s *redistest.Server) *redistest.Server {
-	listener := tls.NewListener(testkit.Listen(t), &tls.Config{Certificates: a.pair(t), MinVersion: tls.VersionTLS12})
-	return testkit.Serve(t, listener, func(client net.Conn) { testkit.Forward(client, s) })
+	listener := tls.NewListener(redistest.Listen(t), &tls.Config{Certificates: a.pair(t), MinVersion: tls.VersionTLS12})
+	return redistest.Serve(t, listener, func(client net.Conn) { redistest.Forward(client, s) })
 }
 
 // An answer that comes when its caller has left, for the command timeout or the

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/searchtest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -37,7 +36,7 @@ func awaitMaster(t testing.TB, p *Sentinel, s *redistest.Server) {
 // again and calls itself a master. The client does not return to it.
 func TestSentinelThatMissedAFailover(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, searchtest.NoFailover)
+	s := redistest.StartSentinels(t, redistest.NoFailover)
 	p := sentinelOf(t, s)
 	old, stale := s.Servers[0], s.Sentinels[2]
 	requireMaster(t, p, old)
@@ -67,7 +66,7 @@ func TestSentinelThatMissedAFailover(t *testing.T) {
 // seen. One such answer does not count. All of them together do.
 func TestSentinelsAreSetUpAnew(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, searchtest.NoFailover)
+	s := redistest.StartSentinels(t, redistest.NoFailover)
 	p := sentinelOf(t, s)
 	requireMaster(t, p, s.Servers[0])
 	s.Sentinels[0].Do(t, "SENTINEL", "FAILOVER", redistest.SentinelName)
@@ -92,7 +91,7 @@ func TestSentinelsAreSetUpAnew(t *testing.T) {
 // master that it knows, however often it looks.
 func TestOneSentinelIsSetUpAnew(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, searchtest.NoFailover)
+	s := redistest.StartSentinels(t, redistest.NoFailover)
 	first, anew, last := s.Sentinels[0], s.Sentinels[2], s.Sentinels[1]
 	p := sentinelOf(t, s, func(c *Config) { c.Addresses = []string{first.Address, anew.Address, last.Address} })
 	old := s.Servers[0]
@@ -162,7 +161,7 @@ func TestMasterThatWasReplacedForAWhile(t *testing.T) {
 	require.NoError(t, err)
 	var epoch atomic.Int64
 	epoch.Store(1)
-	sentinel := testkit.ServeReplies(t, func(args []string) string {
+	sentinel := redistest.ServeReplies(t, func(args []string) string {
 		switch len(args) {
 		case 3:
 			if args[1] == "MASTER" {

@@ -16,13 +16,12 @@ import (
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/searchtest"
 )
 
 // awaitListeners waits until a sentinel has so many subscriptions.
 func awaitListeners(t testing.TB, sentinel *redistest.Server, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return listeners(t, sentinel) == n }, searchtest.NoFailover, time.Millisecond)
+	require.Eventually(t, func() bool { return listeners(t, sentinel) == n }, redistest.NoFailover, time.Millisecond)
 }
 
 // listeners counts the subscriptions at a sentinel, of clients.
@@ -41,7 +40,7 @@ func asUser(user, password string) func(*Config) {
 // The log-in of sentinels is not that of servers.
 func TestSentinelLogin(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, searchtest.NoFailover)
+	s := redistest.StartSentinels(t, redistest.NoFailover)
 	for _, one := range s.Sentinels {
 		one.Do(t, "ACL", "SETUSER", "watch", "on", ">secret", "allchannels", "+@all")
 		one.Do(t, "ACL", "SETUSER", "default", "resetpass", ">another")
@@ -96,7 +95,7 @@ func TestSentinelPermissions(t *testing.T) {
 			t.Parallel()
 			left := slices.DeleteFunc(slices.Clone(rules), func(rule string) bool { return rule == tt.without })
 			require.Equal(t, tt.without == "", len(left) == len(rules))
-			s := redistest.StartSentinels(t, searchtest.NoFailover)
+			s := redistest.StartSentinels(t, redistest.NoFailover)
 			for _, one := range s.Sentinels {
 				one.Do(t, "ACL", redis.Args{"SETUSER", "watch"}.AddFlat(left)...)
 			}
@@ -114,7 +113,7 @@ func TestSentinelPermissions(t *testing.T) {
 				require.Never(t, func() bool { return listeners(t, s.Sentinels[0]) > 0 }, 300*time.Millisecond, 10*time.Millisecond)
 			}
 			if tt.learns {
-				require.Eventually(t, func() bool { return len(p.order()) == 3 }, searchtest.NoFailover, time.Millisecond)
+				require.Eventually(t, func() bool { return len(p.order()) == 3 }, redistest.NoFailover, time.Millisecond)
 			} else {
 				require.Len(t, p.order(), 1)
 			}
@@ -129,7 +128,7 @@ func TestSentinelPermissions(t *testing.T) {
 // left out.
 func TestRoleIsNotPermitted(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, searchtest.NoFailover)
+	s := redistest.StartSentinels(t, redistest.NoFailover)
 	s.Sentinels[0].Do(t, "SENTINEL", "REMOVE", redistest.SentinelName)
 	s.Sentinels[0].Do(t, "SENTINEL", "MONITOR", redistest.SentinelName, "127.0.0.1", s.Servers[1].Address[len("127.0.0.1:"):], 3)
 	for _, one := range s.Servers {
@@ -147,7 +146,7 @@ func TestRoleIsNotPermitted(t *testing.T) {
 // Connections to sentinels and to servers are encrypted.
 func TestSentinelsOverTLS(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, searchtest.NoFailover)
+	s := redistest.StartSentinels(t, redistest.NoFailover)
 	web := httptest.NewTLSServer(nil) // for its certificate of 127.0.0.1
 	defer web.Close()
 	trusted := x509.NewCertPool()
@@ -162,16 +161,16 @@ func TestSentinelsOverTLS(t *testing.T) {
 		c.Addresses = []string{encrypted[s.Sentinels[0].Address]}
 	}
 	p := sentinelOf(t, s, config)
-	require.Eventually(t, func() bool { _, err := p.Master(t.Context()); return err == nil }, searchtest.NoFailover, time.Millisecond)
+	require.Eventually(t, func() bool { _, err := p.Master(t.Context()); return err == nil }, redistest.NoFailover, time.Millisecond)
 	address, err := p.Master(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, encrypted[s.Servers[0].Address], address)
-	require.Eventually(t, func() bool { return len(p.order()) == 3 }, searchtest.NoFailover, time.Millisecond)
+	require.Eventually(t, func() bool { return len(p.order()) == 3 }, redistest.NoFailover, time.Millisecond)
 	p = sentinelOf(t, s, config, func(c *Config) { c.Servers.TLS = nil })
 	require.Eventually(t, func() bool { // the first handshakes may be late
 		_, err := p.Master(t.Context())
 		return err != nil && strings.Contains(err.Error(), "certificate")
-	}, searchtest.NoFailover, time.Millisecond)
+	}, redistest.NoFailover, time.Millisecond)
 	p = quickSentinelOf(t, s, config, func(c *Config) { c.Servers.UseTLS = false })
 	_, err = p.Master(t.Context())
 	require.Error(t, err)

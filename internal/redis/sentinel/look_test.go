@@ -10,7 +10,6 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/searchtest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -18,7 +17,7 @@ import (
 // front. It names the others.
 func TestSentinelsAreAskedInOrder(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, searchtest.NoFailover)
+	s := redistest.StartSentinels(t, redistest.NoFailover)
 	s.Sentinels[0].Pause(t)
 	down := "127.0.0.1:" + redistest.FreePort(t)
 	p := quickSentinelOf(t, s, func(c *Config) {
@@ -28,7 +27,7 @@ func TestSentinelsAreAskedInOrder(t *testing.T) {
 	requireMaster(t, p, s.Servers[0])
 	watch.Within(2 * firstLimit)
 	require.GreaterOrEqual(t, time.Since(start), firstLimit)
-	require.Eventually(t, func() bool { return len(p.order()) == 4 }, searchtest.NoFailover, time.Millisecond)
+	require.Eventually(t, func() bool { return len(p.order()) == 4 }, redistest.NoFailover, time.Millisecond)
 	require.Equal(t, s.Sentinels[1].Address, p.order()[0])
 	require.ElementsMatch(t, append(s.Addresses(), down), p.order())
 	watch = testkit.NewStopwatch(t)
@@ -63,11 +62,11 @@ func TestSentinelsAreLearnt(t *testing.T) {
 	s := redistest.StartSentinels(t, time.Second)
 	p := sentinelOf(t, s, func(c *Config) { c.Addresses = c.Addresses[2:] })
 	requireMaster(t, p, s.Servers[0])
-	require.Eventually(t, func() bool { return len(p.order()) == 3 }, searchtest.NoFailover, time.Millisecond)
+	require.Eventually(t, func() bool { return len(p.order()) == 3 }, redistest.NoFailover, time.Millisecond)
 	awaitListeners(t, s.Sentinels[2], 1)
 	s.Sentinels[2].Pause(t)
 	s.Servers[0].Kill(t)
-	require.Eventually(t, func() bool { return s.Master(t, s.Sentinels[0]) != s.Servers[0] }, searchtest.NoFailover, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Master(t, s.Sentinels[0]) != s.Servers[0] }, redistest.NoFailover, time.Millisecond)
 	p.Invalidate(s.Servers[0].Address)
 	requireSwitch(t, p, s.Master(t, s.Sentinels[0]), 3*time.Second) // a poll comes later
 	require.NotEqual(t, s.Sentinels[2].Address, p.order()[0])
@@ -77,7 +76,7 @@ func TestSentinelsAreLearnt(t *testing.T) {
 // failed.
 func TestSwitchIsNoticedByItsMessage(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, searchtest.NoFailover)
+	s := redistest.StartSentinels(t, redistest.NoFailover)
 	p := sentinelOf(t, s)
 	requireMaster(t, p, s.Servers[0])
 	awaitListeners(t, s.Sentinels[0], 1)
@@ -94,7 +93,7 @@ func TestSwitchIsNoticedByItsMessage(t *testing.T) {
 // A sentinel that names a replica is not trusted: the next one is asked.
 func TestSentinelThatIsBehind(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, searchtest.NoFailover)
+	s := redistest.StartSentinels(t, redistest.NoFailover)
 	s.Sentinels[0].Do(t, "SENTINEL", "REMOVE", redistest.SentinelName)
 	p := sentinelOf(t, s)
 	requireMaster(t, p, s.Servers[0]) // it knows no master
@@ -115,7 +114,7 @@ func TestSentinelThatIsBehind(t *testing.T) {
 // tried again. A master that is known stays.
 func TestSentinelsAreDown(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, searchtest.NoFailover)
+	s := redistest.StartSentinels(t, redistest.NoFailover)
 	known := sentinelOf(t, s)
 	requireMaster(t, known, s.Servers[0])
 	s.Sentinels[0].Kill(t)
@@ -132,17 +131,17 @@ func TestSentinelsAreDown(t *testing.T) {
 	defer cancel()
 	_, again := p.Master(ctx)
 	require.EqualError(t, again, err.Error(), "the reason that is known")
-	require.Eventually(t, func() bool { return known.lastError() != nil }, searchtest.NoFailover, time.Millisecond)
+	require.Eventually(t, func() bool { return known.lastError() != nil }, redistest.NoFailover, time.Millisecond)
 	requireMaster(t, known, s.Servers[0])
 	s.Sentinels[1].Boot(t)
-	require.Eventually(t, func() bool { address, _ := p.Master(t.Context()); return address == s.Servers[0].Address }, searchtest.NoFailover, time.Millisecond)
+	require.Eventually(t, func() bool { address, _ := p.Master(t.Context()); return address == s.Servers[0].Address }, redistest.NoFailover, time.Millisecond)
 }
 
 // A name that no sentinel knows is a mistake, and so is a server that is no
 // sentinel.
 func TestNoSuchMaster(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, searchtest.NoFailover)
+	s := redistest.StartSentinels(t, redistest.NoFailover)
 	p := sentinelOf(t, s, func(c *Config) { c.Name = "invoices" })
 	_, err := p.Master(t.Context())
 	require.ErrorIs(t, err, errs.ErrInvalid)
@@ -156,7 +155,7 @@ func TestNoSuchMaster(t *testing.T) {
 // The limit for a sentinel grows while all are late, and shrinks again.
 func TestLimitFollowsTheNetwork(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, searchtest.NoFailover)
+	s := redistest.StartSentinels(t, redistest.NoFailover)
 	p := quickSentinelOf(t, s)
 	all := []*redistest.Server{s.Sentinels[0], s.Sentinels[1], s.Sentinels[2]}
 	for _, one := range all {
@@ -173,13 +172,13 @@ func TestLimitFollowsTheNetwork(t *testing.T) {
 	for _, one := range all {
 		one.Resume(t)
 	}
-	require.Eventually(t, func() bool { _, err := p.Master(t.Context()); return err == nil && limit() == firstLimit }, searchtest.NoFailover, time.Millisecond)
+	require.Eventually(t, func() bool { _, err := p.Master(t.Context()); return err == nil && limit() == firstLimit }, redistest.NoFailover, time.Millisecond)
 }
 
 // A function that maps addresses may be wrong.
 func TestAddressMapThatFails(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, searchtest.NoFailover)
+	s := redistest.StartSentinels(t, redistest.NoFailover)
 	for text, f := range map[string]func(string) string{
 		"WithAddressMap panicked: oops":             func(string) string { panic("oops") },
 		"WithAddressMap: returned an empty address": func(string) string { return "" },

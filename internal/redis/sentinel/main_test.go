@@ -10,7 +10,6 @@ import (
 
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/searchtest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -23,7 +22,7 @@ func TestMain(m *testing.M) {
 // changes its configuration. Its first look has the time of a busy machine.
 func sentinelOf(t testing.TB, s *redistest.Sentinels, change ...func(*Config)) *Sentinel {
 	p := quickSentinelOf(t, s, change...)
-	p.limit = searchtest.NoFailover // the answer shortens it
+	p.limit = redistest.NoFailover // the answer shortens it
 	return p
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/searchtest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -13,10 +12,10 @@ import (
 // are found although none is at an address that they have named.
 func TestSentinelsAreFoundByName(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, searchtest.NoFailover)
-	n := &searchtest.NamedServer{Moved: s.Addresses()}
+	s := redistest.StartSentinels(t, redistest.NoFailover)
+	n := &redistest.NamedServer{Moved: s.Addresses()}
 	n.To.Store(s.Sentinels[0])
-	p := sentinelOf(t, s, func(c *Config) { c.Addresses, c.Servers.Dial = []string{searchtest.SeedName}, n.Dial })
+	p := sentinelOf(t, s, func(c *Config) { c.Addresses, c.Servers.Dial = []string{redistest.SeedName}, n.Dial })
 	requireMaster(t, p, s.Servers[0])
 	n.To.Store(s.Sentinels[2])
 	s.Sentinels[0].Kill(t)

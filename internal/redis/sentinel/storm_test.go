@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/searchtest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -19,7 +18,7 @@ import (
 func TestStormOfMessages(t *testing.T) {
 	t.Parallel()
 	const distance, storm = 50 * time.Millisecond, 2 * time.Second
-	s := redistest.StartSentinels(t, searchtest.NoFailover)
+	s := redistest.StartSentinels(t, redistest.NoFailover)
 	for name, between := range map[string]time.Duration{"near": 0, "far": distance} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

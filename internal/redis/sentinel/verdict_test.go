@@ -8,7 +8,6 @@ import (
 
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/searchtest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -16,7 +15,7 @@ import (
 // wait while the others hang or are dead. Two of three do.
 func TestSentinelThatSaysNoIsOutvoted(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartSentinels(t, searchtest.NoFailover)
+	s := redistest.StartSentinels(t, redistest.NoFailover)
 	one, two, three := s.Sentinels[0], s.Sentinels[1], s.Sentinels[2]
 	one.Do(t, "SENTINEL", "REMOVE", redistest.SentinelName)
 	two.Pause(t)
@@ -24,7 +23,7 @@ func TestSentinelThatSaysNoIsOutvoted(t *testing.T) {
 	log := &testkit.Log{}
 	logged := func() *Sentinel {
 		p := sentinelOf(t, s)
-		p.limit = searchtest.NoFailover / 3 // each look takes that long, since one hangs
+		p.limit = redistest.NoFailover / 3 // each look takes that long, since one hangs
 		p.LogTo(log.Logger())
 		return p
 	}

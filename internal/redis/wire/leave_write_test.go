@@ -67,7 +67,7 @@ func (c *slowConn) SetDeadline(t time.Time) error {
 // leaves.
 func TestLeavingAWrite(t *testing.T) {
 	t.Parallel()
-	l := testkit.Listen(t)
+	l := redistest.Listen(t)
 	defer l.Close() //nolint:errcheck // nothing is pending
 	plain, err := net.Dial(l.Addr().Network(), l.Addr().String())
 	require.NoError(t, err)

@@ -14,7 +14,6 @@ import (
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -111,15 +110,15 @@ func (c *FaultBench) WaitFor(promise time.Duration, ok func() bool, what string)
 }
 
 // State returns what the key holds now.
-func (c *FaultBench) State() scripttest.KeyState {
+func (c *FaultBench) State() KeyState {
 	c.Helper()
-	return scripttest.StateOf(c, c.conn, c.Key)
+	return StateOf(c, c.conn, c.Key)
 }
 
 // Reading is what the key held at some moment, and between which times its
 // expiry is.
 type Reading struct {
-	scripttest.KeyState
+	KeyState
 	Earliest, Latest time.Time
 }
 
@@ -128,14 +127,14 @@ func (c *FaultBench) Read() Reading {
 	c.Helper()
 	before := time.Now()
 	state := c.State()
-	return Reading{state, before.Add(state.TTL - scripttest.ClockGrain), time.Now().Add(state.TTL + scripttest.ClockGrain)}
+	return Reading{state, before.Add(state.TTL - ClockGrain), time.Now().Add(state.TTL + ClockGrain)}
 }
 
 // RequireUntouched checks that neither the content nor the expiry has changed.
 func (c *FaultBench) RequireUntouched(before, after Reading) {
 	c.Helper()
 	require.Equal(c, before.Content, after.Content)
-	if content, ok := before.Content.(map[string]string); ok && scripttest.IsRW(content) {
+	if content, ok := before.Content.(map[string]string); ok && IsRW(content) {
 		// Its entries decide, and are unchanged. A delayed script sets the
 		// key's expiry later, and the next one sets it back.
 		return
@@ -154,7 +153,7 @@ func (c *FaultBench) Levels() int {
 			return 1
 		}
 	case map[string]string:
-		if scripttest.IsRW(content) {
+		if IsRW(content) {
 			return c.rwLevels()
 		}
 		return levelsIn(c, content)
@@ -166,7 +165,7 @@ func (c *FaultBench) Levels() int {
 // holds.
 func (c *FaultBench) rwLevels() (n int) {
 	c.Helper()
-	for _, e := range scripttest.ReadRW(c, c.conn, c.Key) {
+	for _, e := range ReadRW(c, c.conn, c.Key) {
 		var reads, writes int
 		if e.Kind != "v" {
 			_, err := fmt.Sscanf(e.Counts, "%d:%d", &reads, &writes)

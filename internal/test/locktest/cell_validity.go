@@ -8,7 +8,6 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // observe checks the cell again and again until its end. No client's hold is
@@ -42,7 +41,7 @@ func (c *FaultBench) Look() { c.lookOver(c.conn) }
 func (c *FaultBench) lookOver(conn redis.Conn) {
 	mine, others := ValidLeases(c.Client), ValidLeases(c.Other)
 	ms, err := redis.Int64(conn.Do("PTTL", c.Key))
-	latest := time.Now().Add(time.Duration(ms)*time.Millisecond + scripttest.ClockGrain)
+	latest := time.Now().Add(time.Duration(ms)*time.Millisecond + ClockGrain)
 	switch {
 	case err != nil:
 		c.Errorf("observer: %v", err)

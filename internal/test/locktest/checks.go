@@ -45,7 +45,7 @@ func Calls(t testing.TB, s *redistest.Server, command string) int {
 	t.Helper()
 	text, err := redis.String(s.Do(t, "INFO", "commandstats"), nil)
 	require.NoError(t, err)
-	return testkit.CallsIn(t, text, command)
+	return redistest.CallsIn(t, text, command)
 }
 
 // IsSubscribed reports whether messages about a lock reach the client. The

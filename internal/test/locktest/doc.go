@@ -5,6 +5,10 @@
 //     kind
 //   - logs.go, observers.go: what a client logged, and what its observer got
 //   - checks.go: what a server has of a lock, and that nothing is left
+//   - stored.go: what a server has of a key, and the entries of a read/write
+//     lock
+//   - conform.go, conform_servers.go: the conformance suite with the kinds of
+//     lock of the root package, at servers of any kind
 //   - closing.go: a client that is closed
 //   - permissions.go: users with the permissions that the docs list
 //   - queue.go, waiting.go, queue_checks.go: a lock with clients that wait for

@@ -9,7 +9,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/test/scripttest"
 )
 
 // Permits is a semaphore with the methods of a lock. Lock and Unlock are for
@@ -30,7 +29,7 @@ func NewPermits(n int) NewLock {
 // It is empty if there is none.
 func HoldOf(t testing.TB, conn redis.Conn, key, label string) string {
 	t.Helper()
-	for _, e := range scripttest.ReadRW(t, conn, key) {
+	for _, e := range ReadRW(t, conn, key) {
 		if fields := strings.Split(e.Info, "|"); e.Kind == "r" && slices.Contains(fields, label) {
 			return e.Name
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/scripttest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -175,7 +174,7 @@ func (b *RedBench) StoreHolds(lease time.Duration, holds ...string) {
 	b.Helper()
 	for node, hold := range holds {
 		if hold != "" {
-			b.Servers[node].Do(b, "SET", b.Prefix+"{k}", scripttest.RedValue(hold, node), "PX", lease.Milliseconds())
+			b.Servers[node].Do(b, "SET", b.Prefix+"{k}", RedValue(hold, node), "PX", lease.Milliseconds())
 		}
 	}
 }

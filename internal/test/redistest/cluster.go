@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/relock-go/relock/internal/test/ports"
 )
 
 // slots is the number of slots of a Cluster.
@@ -46,7 +44,7 @@ func StartCluster(tb testing.TB, masters, replicasEach int, args ...string) *Clu
 
 func startInCluster(tb testing.TB, args []string) *Server {
 	tb.Helper()
-	port, err := ports.FreeWithBus()
+	port, err := FindPortWithBus()
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,11 +1,8 @@
 package redistest
 
 import (
-	"context"
 	"crypto/tls"
-	"io"
 	"net"
-	"sync"
 	"testing"
 )
 
@@ -17,32 +14,5 @@ func (s *Server) Encrypt(tb testing.TB, certificates []tls.Certificate) (address
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial(s.Network, s.Address)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			for _, c := range [][2]net.Conn{{client, server}, {server, client}} {
-				context.AfterFunc(ctx, func() { _ = c[0].Close() })
-				group.Go(func() {
-					_, _ = io.Copy(c[0], c[1]) // ends with either
-					_ = c[0].Close()
-				})
-			}
-		}
-	})
-	tb.Cleanup(func() {
-		_ = l.Close()
-		cancel()
-		group.Wait()
-	})
-	return l.Addr().String()
+	return Serve(tb, l, func(client net.Conn) { Forward(client, s) }).Address
 }

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/relock-go/relock/internal/test/ports"
 )
 
 // Launch runs a server on a unix socket until stop is called. It is for a whole
@@ -81,7 +79,7 @@ func LaunchCluster() (address string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	port, err := ports.FreeWithBus()
+	port, err := FindPortWithBus()
 	if err != nil {
 		return "", l.stop, err
 	}

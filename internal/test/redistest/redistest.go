@@ -1,5 +1,7 @@
-// Package redistest runs private redis-servers for tests. They have no fixed
-// port, and share no state with anything else.
+// Package redistest runs private redis-servers for tests, sets of them with
+// sentinels, and Clusters. They have no fixed port, and share no state with
+// anything else. It also has servers that accept no more connections, and those
+// whose replies a test chooses.
 package redistest
 
 import (
@@ -14,8 +16,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/relock-go/relock/internal/test/ports"
 )
 
 // Server is a redis-server of the test, or the one that RELOCK_TEST_REDIS
@@ -110,7 +110,7 @@ func TempDir(tb testing.TB) string {
 // FreePort returns a port of 127.0.0.1 that is free.
 func FreePort(tb testing.TB) string {
 	tb.Helper()
-	port, err := ports.Free()
+	port, err := FindPort()
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -5,9 +5,10 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // quickCopies lets a replica have the data of its master immediately, and
@@ -73,11 +74,7 @@ func (s *Server) awaitCopy(tb testing.TB) {
 
 func await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			tb.Fatal(what)
-		}
-	}
+	testkit.Eventually(tb, testkit.Patience, done, what)
 }
 
 // wrongPassword is none that a server knows.

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/relock-go/relock/internal/test/ports"
 )
 
 // SentinelName is the name of the master of all sets.
@@ -53,7 +51,7 @@ func LaunchSentinel() (address string, stop func(), err error) {
 	}
 	s := &Sentinels{}
 	for _, all := range []*[]*Server{&s.Servers, &s.Sentinels} {
-		port, err := ports.Free()
+		port, err := FindPort()
 		if err != nil {
 			return "", l.stop, err
 		}

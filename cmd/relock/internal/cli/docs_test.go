@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/snippets"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 var page = filepath.Join("..", "..", "..", "..", "docs", "cli.md")
@@ -21,7 +21,7 @@ var page = filepath.Join("..", "..", "..", "..", "docs", "cli.md")
 func TestDocumentedLines(t *testing.T) {
 	t.Parallel()
 	found := 0
-	for _, block := range snippets.BlocksIn(t, page, "") {
+	for _, block := range testkit.CodeBlocksIn(t, page, "") {
 		for line := range strings.Lines(block) {
 			_, text, ok := strings.Cut(line, "relock run ")
 			if !ok {
@@ -44,7 +44,7 @@ func TestDocumentedLines(t *testing.T) {
 func TestDocumentedTools(t *testing.T) {
 	t.Parallel()
 	found := map[string]bool{}
-	for _, block := range snippets.BlocksIn(t, page, "") {
+	for _, block := range testkit.CodeBlocksIn(t, page, "") {
 		for line := range strings.Lines(block) {
 			line, _, _ = strings.Cut(line, " | ")
 			words := strings.Fields(strings.ReplaceAll(line, "web-7 hangs", "web-7_hangs"))

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/relock-go/relock/etcd/test/internal/member"
-	"github.com/relock-go/relock/internal/test/ports"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // Start runs a server with the default clocks on free ports. It returns when
@@ -35,11 +35,11 @@ func start(change func(*embed.Config)) (address string, stop func(), err error) 
 }
 
 func startIn(dir string, change func(*embed.Config)) (*embed.Etcd, error) {
-	client, err := ports.Free()
+	client, err := redistest.FindPort()
 	if err != nil {
 		return nil, err
 	}
-	peer, err := ports.Free()
+	peer, err := redistest.FindPort()
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/test/ports"
+	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -45,9 +45,9 @@ func TestMemberEndsWithItsTest(t *testing.T) {
 
 func startOne(t *testing.T, others string) *Member {
 	t.Helper()
-	client, err := ports.Free()
+	client, err := redistest.FindPort()
 	require.NoError(t, err)
-	peer, err := ports.Free()
+	peer, err := redistest.FindPort()
 	require.NoError(t, err)
 	c := Config{Dir: filepath.Join(t.TempDir(), "m"), Name: "m", Client: "127.0.0.1:" + client, Peer: "127.0.0.1:" + peer}
 	c.Cluster = "m=http://" + c.Peer + others

@@ -1,4 +1,4 @@
-package containertest
+package containers
 
 import (
 	"context"

@@ -1,5 +1,4 @@
-// Package searchtest is what the tests of Sentinels and of Clusters share.
-package searchtest
+package redistest
 
 import (
 	"context"
@@ -8,8 +7,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // NoFailover is how long a machine may stall without a failover.
@@ -24,7 +21,7 @@ const (
 // NamedServer is where the name of a seed leads. At the addresses in Moved is
 // nothing.
 type NamedServer struct {
-	To    atomic.Pointer[redistest.Server]
+	To    atomic.Pointer[Server]
 	Moved []string
 }
 

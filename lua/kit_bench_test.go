@@ -1,4 +1,4 @@
-package scripttest
+package lua_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 )
 
@@ -128,13 +129,13 @@ func texts(reply any) (all []string) {
 }
 
 // State returns what the key holds now.
-func (b *Bench) State() KeyState {
+func (b *Bench) State() locktest.KeyState {
 	b.Helper()
-	return StateOf(b, b.Conn, b.Key)
+	return locktest.StateOf(b, b.Conn, b.Key)
 }
 
 // RequireSame checks that nothing changed except that time passed.
-func RequireSame(t testing.TB, before, after KeyState) {
+func RequireSame(t testing.TB, before, after locktest.KeyState) {
 	t.Helper()
 	require.Equal(t, before.Content, after.Content)
 	RequireExpiry(t, before.TTL, after.TTL)

@@ -1,4 +1,4 @@
-package scripttest
+package lua_test
 
 import (
 	"strings"
@@ -6,6 +6,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/test/locktest"
 )
 
 // requireWhole checks a read/write lock or a semaphore. A write hold, or a
@@ -14,10 +16,10 @@ import (
 func (b *Queue) requireWhole() {
 	b.Helper()
 	content, _ := b.State().Content.(map[string]string)
-	if !IsRW(content) {
+	if !locktest.IsRW(content) {
 		return
 	}
-	all := ReadRW(b, b.Conn, b.Key)
+	all := locktest.ReadRW(b, b.Conn, b.Key)
 	for _, e := range all {
 		if e.Kind == "w" || e.Kind == "v" && Wait(e.Name).letters()[0] == 'w' {
 			require.Len(b, all, 1, "beside one that writes: %v", all)
@@ -36,7 +38,7 @@ func (b *Queue) requireWhole() {
 }
 
 // lastEnd returns when the last entry ends, in ms.
-func (b *Queue) lastEnd(all []RWEntry) int64 {
+func (b *Queue) lastEnd(all []locktest.RWEntry) int64 {
 	if len(all) == 0 {
 		return 0
 	}
@@ -44,15 +46,15 @@ func (b *Queue) lastEnd(all []RWEntry) int64 {
 }
 
 // Entry returns the entry of a read/write hold.
-func (b *Queue) Entry(w Wait) RWEntry {
+func (b *Queue) Entry(w Wait) locktest.RWEntry {
 	b.Helper()
-	for _, e := range ReadRW(b, b.Conn, b.Key) {
+	for _, e := range locktest.ReadRW(b, b.Conn, b.Key) {
 		if e.Name == w.Hold() {
 			return e
 		}
 	}
 	require.FailNow(b, "no such hold", "%s", w.Hold())
-	return RWEntry{}
+	return locktest.RWEntry{}
 }
 
 // Left returns the time that a read/write hold has left.
@@ -78,7 +80,7 @@ func (b *Queue) Put(mode string, left time.Duration, entries ...string) {
 	b.Do("HSET", notes...)
 	b.Do("HDEL", b.Key+":h", "")
 	left = time.Minute
-	if last := b.lastEnd(ReadRW(b, b.Conn, b.Key)) - b.Now()/1000; last > 0 {
+	if last := b.lastEnd(locktest.ReadRW(b, b.Conn, b.Key)) - b.Now()/1000; last > 0 {
 		left = time.Duration(last) * time.Millisecond
 	}
 	b.Do("PEXPIRE", b.Key, left.Milliseconds()+1)

@@ -1,4 +1,4 @@
-package ports
+package redistest
 
 import (
 	"net"
@@ -8,8 +8,8 @@ import (
 
 func TestFree(t *testing.T) {
 	seen := map[string]bool{}
-	for range 3 * size {
-		port, err := Free()
+	for range 3 * blockSize {
+		port, err := FindPort()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -22,7 +22,7 @@ func TestFree(t *testing.T) {
 
 // A port that is in use is skipped.
 func TestFreeWhereOneIsTaken(t *testing.T) {
-	taken, err := Free()
+	taken, err := FindPort()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +31,8 @@ func TestFreeWhereOneIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	own.given-- // so that it is the next one again
-	port, err := Free()
+	ownPorts.given-- // so that it is the next one again
+	port, err := FindPort()
 	if err != nil || port == taken {
 		t.Fatalf("%s, %v", port, err)
 	}
@@ -40,7 +40,7 @@ func TestFreeWhereOneIsTaken(t *testing.T) {
 
 // A port whose bus has no port is skipped.
 func TestFreeWithBusWhereOneIsTaken(t *testing.T) {
-	free, err := FreeWithBus()
+	free, err := FindPortWithBus()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,29 +48,29 @@ func TestFreeWithBusWhereOneIsTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+bus))
+	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+busOffset))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	own.given-- // so that it is the next one again
-	if next, err := FreeWithBus(); err != nil || next == free {
+	ownPorts.given-- // so that it is the next one again
+	if next, err := FindPortWithBus(); err != nil || next == free {
 		t.Fatalf("%s, %v", next, err)
 	}
 }
 
 // Two processes never get the same port.
 func TestBlocksAreReserved(t *testing.T) {
-	one, other := &reserved{}, &reserved{}
+	one, other := &reservedPorts{}, &reservedPorts{}
 	defer one.release()
 	defer other.release()
 	one.mustNext(t)
 	other.start, other.tried = one.start, 1
 	seen := map[int]bool{}
-	for range 3 * size {
+	for range 3 * blockSize {
 		seen[one.mustNext(t)] = true
 	}
-	for range 3 * size {
+	for range 3 * blockSize {
 		if port := other.mustNext(t); seen[port] {
 			t.Fatalf("%d twice", port)
 		}
@@ -79,11 +79,11 @@ func TestBlocksAreReserved(t *testing.T) {
 
 // Without another block, the ports come again in their order.
 func TestBlocksAreUsedUp(t *testing.T) {
-	r := &reserved{}
+	r := &reservedPorts{}
 	defer r.release()
 	begin := r.mustNext(t)
-	r.tried = blocks
-	for range size - 2 {
+	r.tried = portBlocks
+	for range blockSize - 2 {
 		r.mustNext(t)
 	}
 	if again := r.mustNext(t); again != begin {
@@ -93,13 +93,13 @@ func TestBlocksAreUsedUp(t *testing.T) {
 
 // A process that got no block gets no port of another one's.
 func TestNoBlockIsLeft(t *testing.T) {
-	r := &reserved{tried: blocks}
+	r := &reservedPorts{tried: portBlocks}
 	if port, err := r.next(); err == nil {
 		t.Fatalf("%d", port)
 	}
 }
 
-func (r *reserved) mustNext(t *testing.T) int {
+func (r *reservedPorts) mustNext(t *testing.T) int {
 	t.Helper()
 	port, err := r.next()
 	if err != nil {
@@ -108,7 +108,7 @@ func (r *reserved) mustNext(t *testing.T) int {
 	return port
 }
 
-func (r *reserved) release() {
+func (r *reservedPorts) release() {
 	for _, b := range r.blocks {
 		_ = b.Close()
 	}

@@ -1,4 +1,4 @@
-package snippets_test
+package testkit_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/test/redistest"
-	"github.com/relock-go/relock/internal/test/snippets"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 const root = "../../.."
@@ -61,7 +61,7 @@ shutdown: closed true
 // fill returns a program with README's code in its places.
 func fill(t *testing.T, path string) string {
 	t.Helper()
-	blocks := snippets.Blocks(t, filepath.Join(root, "README.md"))
+	blocks := testkit.CodeBlocks(t, filepath.Join(root, "README.md"))
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	place := regexp.MustCompile(`(?m)^\t+//readme (\d)(?: (\w+))?$`)

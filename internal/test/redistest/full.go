@@ -1,4 +1,4 @@
-package testkit
+package redistest
 
 import (
 	"strconv"
@@ -7,8 +7,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
-
-	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // Full is a server that accepts no more connections.
@@ -18,7 +16,7 @@ type Full struct {
 }
 
 // FillUp makes the server accept no more connections than are open now.
-func FillUp(t testing.TB, s *redistest.Server) *Full {
+func FillUp(t testing.TB, s *Server) *Full {
 	t.Helper()
 	control := s.Dial(t)
 	t.Cleanup(func() { _ = control.Close() })

@@ -1,4 +1,4 @@
-package scripttest
+package lua_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
@@ -184,7 +185,7 @@ func (b *Queue) Entries() []string {
 		}
 		return all
 	}
-	for _, e := range ReadRW(b, b.Conn, b.Key) {
+	for _, e := range locktest.ReadRW(b, b.Conn, b.Key) {
 		all = append(all, e.Kind+":"+e.Name)
 	}
 	slices.Sort(all)
@@ -266,7 +267,7 @@ func (b *Queue) RequireHandedTo(chosen Wait, left []Wait) {
 	}
 	b.Require("reserved", []string{chosen.Reserved()}, left...)
 	if chosen.isReadWrite() {
-		b.RequireTTL(Claim + ClockGrain)
+		b.RequireTTL(Claim + locktest.ClockGrain)
 	} else {
 		b.RequireTTL(Claim)
 	}

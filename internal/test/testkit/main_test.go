@@ -1,4 +1,4 @@
-package snippets_test
+package testkit_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package scripttest
+package lua_test
 
 import (
 	"strings"

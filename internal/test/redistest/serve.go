@@ -1,4 +1,4 @@
-package testkit
+package redistest
 
 import (
 	"bufio"
@@ -12,8 +12,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
-
-	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // Listen returns a listener on a free port.
@@ -27,7 +25,7 @@ func Listen(t testing.TB) net.Listener {
 // Serve runs a server until the test ends. answer is called for each
 // connection, on a separate goroutine. The connection is closed when answer
 // returns or the test ends.
-func Serve(t testing.TB, listener net.Listener, answer func(net.Conn)) *redistest.Server {
+func Serve(t testing.TB, listener net.Listener, answer func(net.Conn)) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -48,12 +46,12 @@ func Serve(t testing.TB, listener net.Listener, answer func(net.Conn)) *redistes
 		cancel()
 		group.Wait()
 	})
-	return &redistest.Server{Network: "tcp", Address: listener.Addr().String()}
+	return &Server{Network: "tcp", Address: listener.Addr().String()}
 }
 
 // ServeText runs a server that sends the text on each connection after the
 // given number of requests. It then ends the connection.
-func ServeText(t testing.TB, text string, requests int) *redistest.Server {
+func ServeText(t testing.TB, text string, requests int) *Server {
 	return Serve(t, Listen(t), func(conn net.Conn) {
 		for lines, left := bufio.NewReader(conn), requests; left > 0; left-- {
 			for range 5 {
@@ -68,7 +66,7 @@ func ServeText(t testing.TB, text string, requests int) *redistest.Server {
 
 // ServeReplies runs a server that speaks Redis's protocol, and gives each
 // command the reply that the test chooses.
-func ServeReplies(t testing.TB, reply func(args []string) string) *redistest.Server {
+func ServeReplies(t testing.TB, reply func(args []string) string) *Server {
 	return Serve(t, Listen(t), func(conn net.Conn) {
 		requests := redis.NewConn(conn, 0, 0) // a request is an array, as a reply may be
 		for args, err := redis.Strings(requests.Receive()); err == nil; args, err = redis.Strings(requests.Receive()) {
@@ -100,7 +98,7 @@ func DialProxy(line string) func(context.Context, string, string) (net.Conn, err
 
 // Forward passes on what is sent on a connection and what the server answers,
 // until one of them ends.
-func Forward(client net.Conn, to *redistest.Server) {
+func Forward(client net.Conn, to *Server) {
 	server, err := net.Dial(to.Network, to.Address)
 	if err != nil {
 		return

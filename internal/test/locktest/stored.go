@@ -1,4 +1,4 @@
-package scripttest
+package locktest
 
 import (
 	"fmt"

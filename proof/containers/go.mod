@@ -1,4 +1,4 @@
-module github.com/relock-go/relock/internal/test/containertest
+module github.com/relock-go/relock/proof/containers
 
 go 1.25.0
 
@@ -43,4 +43,4 @@ require (
 	gopkg.in/yaml.v2 v2.4.0 // indirect
 )
 
-replace github.com/relock-go/relock => ../../..
+replace github.com/relock-go/relock => ../..

@@ -1,6 +1,4 @@
-// Package snippets reads the code in Markdown files and type-checks that in Go,
-// for tests.
-package snippets
+package testkit
 
 import (
 	"fmt"
@@ -21,15 +19,15 @@ import (
 
 var fenced = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
 
-// Blocks returns the Go code of a Markdown file.
-func Blocks(t testing.TB, path string) []string {
+// CodeBlocks returns the Go code of a Markdown file.
+func CodeBlocks(t testing.TB, path string) []string {
 	t.Helper()
-	return BlocksIn(t, path, "go")
+	return CodeBlocksIn(t, path, "go")
 }
 
-// BlocksIn returns the code of a Markdown file in another language. Commands
-// have the language "".
-func BlocksIn(t testing.TB, path, language string) (blocks []string) {
+// CodeBlocksIn returns the code of a Markdown file in another language.
+// Commands have the language "".
+func CodeBlocksIn(t testing.TB, path, language string) (blocks []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -41,16 +39,16 @@ func BlocksIn(t testing.TB, path, language string) (blocks []string) {
 	return blocks
 }
 
-// A Checker type-checks code as the body of a function.
-type Checker struct {
+// A CodeChecker type-checks code as the body of a function.
+type CodeChecker struct {
 	prelude  string
 	files    *token.FileSet
 	packages types.Importer
 }
 
-// NewChecker returns a Checker for code that uses packages and what the prelude
-// declares. The packages are those of the module of the test.
-func NewChecker(t testing.TB, packages []string, prelude string) *Checker {
+// NewCodeChecker returns a Checker for code that uses packages and what the
+// prelude declares. The packages are those of the module of the test.
+func NewCodeChecker(t testing.TB, packages []string, prelude string) *CodeChecker {
 	t.Helper()
 	exports := exports(t, packages)
 	lookup := func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
@@ -59,7 +57,7 @@ func NewChecker(t testing.TB, packages []string, prelude string) *Checker {
 		fmt.Fprintf(&imports, "import %q\n", path)
 	}
 	files := token.NewFileSet()
-	return &Checker{"package snippet\n" + imports.String() + prelude, files, importer.ForCompiler(files, "gc", lookup)}
+	return &CodeChecker{"package snippet\n" + imports.String() + prelude, files, importer.ForCompiler(files, "gc", lookup)}
 }
 
 // exports returns the files in which the build cache has the types of packages
@@ -79,7 +77,7 @@ func exports(t testing.TB, packages []string) map[string]string {
 
 // Check returns the first mistake that keeps the code from compiling. A
 // variable or package that is not used is none. A return may be missing.
-func (c *Checker) Check(code string) error {
+func (c *CodeChecker) Check(code string) error {
 	source := c.prelude + "\nfunc _() (failed error) {\n" + code + "\nreturn nil\n}\n"
 	file, err := parser.ParseFile(c.files, "snippet.go", source, parser.SkipObjectResolution)
 	if err != nil {
