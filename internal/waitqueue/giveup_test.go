@@ -126,7 +126,8 @@ func TestPollOfAWaitThatIsOver(t *testing.T) {
 		q.AwaitQueued(1)
 		<-polled
 		if time.Since(begun) < background.RetryLimit { // else the answer came too late, and nothing is promised
-			testkit.Eventually(t, testkit.Patience, func() bool { return q.QueueLength() == 1 && proxy.Count(faults.Script(script.Cancel.SHA)) == 2 }, "cancelled again")
+			require.True(t, proxy.Await(faults.Script(script.Cancel.SHA), 2, testkit.Patience), "cancelled again")
+			q.AwaitQueued(1)
 		}
 		next, _ := q.HandOff(h, stays)
 		q.UnlockLast(next)
