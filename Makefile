@@ -9,7 +9,7 @@ COVERAGE ?= 85
 IMAGE ?= redis:8
 export COVERAGE HEAVY
 
-.PHONY: help fast build lint structure test test-all cover lua-cover mutants mutants-touched model test-long test-heavy test-valkey test-image stress bench bench-queue bench-smoke bench-go picture release untimed check proof long
+.PHONY: help fast build lint fix structure test test-all test-alone cover lua-cover mutants mutants-touched model test-long test-heavy test-valkey test-image stress bench bench-queue bench-smoke bench-go picture release untimed check proof long
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ build:  ## Build every module for this system, and those that users import for W
 lint:  ## gofmt, go vet, golangci-lint and go mod tidy -diff in every module
 	@scripts/lint.sh
 
+fix:  ## The same, and mend what tools can: format, go.mod, the list of the API, findings with a remedy
+	@scripts/lint.sh -fix
+
 structure:  ## Print how large the packages, files and functions of the engine are
 	@scripts/structure.sh
 
@@ -31,6 +34,9 @@ test:  ## Test what users import against a real redis-server, which is set up wh
 
 test-all:  ## Every test of every module, with the race detector
 	@scripts/with-redis.sh scripts/test.sh all
+
+test-alone:  ## The tests that need no server, which CI runs on macOS and Windows
+	@scripts/test.sh alone
 
 cover:  ## Print the coverage of the engine by its tests; fails below COVERAGE percent
 	@scripts/with-redis.sh scripts/cover.sh
@@ -45,7 +51,7 @@ mutants-touched:  ## The mutants whose file or test the change since RELOCK_BASE
 	@files=$$(scripts/touched.sh) && scripts/with-redis.sh go run -C proof ./mutants -touched "$$files" -most $(MOST)
 
 model:  ## Check the models of the queues and of MultiLocks, and that their mutants are found
-	@docs/models/check.sh
+	@docs/internals/models/check.sh
 
 test-long:  ## Run the heavy tests at full length and print their figures; TESTS=regexp chooses some
 	@scripts/with-redis.sh scripts/test.sh long '$(TESTS)'
@@ -62,11 +68,11 @@ test-image:  ## The same in a container of the image that IMAGE names, such as r
 stress:  ## Test the root package and the engine ten times under the race detector
 	@scripts/with-redis.sh go test -race -count=10 -shuffle=on -p 1 -timeout 30m . ./lua ./internal/... ./proof/matrix
 
-bench:  ## Compare with other libraries, in some 13 minutes; writes bench/results, with the plot of README, and the tables of docs/measured.md; BENCH=regexp only prints some
-	@scripts/with-redis.sh scripts/bench.sh -run '$(BENCH)' -out results -into ../docs/measured.md
+bench:  ## Compare with other libraries, in some 13 minutes; writes bench/results, with the plot of README, and the tables of docs/internals/measured.md; BENCH=regexp only prints some
+	@scripts/with-redis.sh scripts/bench.sh -run '$(BENCH)' -out results -into ../docs/internals/measured.md
 
-bench-queue:  ## Compare the task queue with asynq, in some 13 minutes; writes the table of docs/queue.md
-	@scripts/with-redis.sh scripts/bench.sh -queues -run '$(BENCH)' -into ../docs/queue.md
+bench-queue:  ## Compare the task queue with asynq, in some 13 minutes; writes the table of docs/internals/queue-measured.md
+	@scripts/with-redis.sh scripts/bench.sh -queues -run '$(BENCH)' -into ../docs/internals/queue-measured.md
 
 bench-smoke:  ## Run each scenario of the comparison with each library for a moment, to see that it runs
 	@scripts/with-redis.sh scripts/bench.sh -smoke
@@ -74,8 +80,8 @@ bench-smoke:  ## Run each scenario of the comparison with each library for a mom
 bench-go:  ## Run the Go benchmarks of the root package; BENCH=regexp chooses some
 	@scripts/with-redis.sh go test -run '^$$' -bench '$(BENCH)' -benchmem .
 
-picture:  ## Draw the picture of docs/operations.md from a run of a minute, by the expressions of the dashboard; writes docs/dashboard.svg
-	@scripts/with-redis.sh go test -C examples/prometheus -count=1 -run '^TestPicture$$' -picture
+picture:  ## Draw the picture of docs/telemetry.md from a run of a minute, by the expressions of the dashboard; writes docs/dashboard.svg
+	@scripts/with-redis.sh go test -C examples/heavy ./prometheus -count=1 -run '^TestPicture$$' -picture
 
 release:  ## Release a clone, and fetch, build and install its modules as users do
 	@scripts/try-release.sh

@@ -36,10 +36,9 @@ func (b *base) TryLock(ctx context.Context) error {
 	return err
 }
 
-// Unlock ends what Lock or TryLock acquired. A non-reentrant lock releases the
-// hold of this object. A reentrant one leaves the owner's newest level,
-// whichever object of this name and client acquired it. It returns [ErrNotHeld]
-// if there is none. See [Hold] for its other errors.
+// Unlock ends what Lock or TryLock acquired, as [RedisLock.Unlock] does. A
+// reentrant lock leaves the owner's newest level, whichever object of this name
+// and client acquired it.
 func (b *base) Unlock(ctx context.Context) error {
 	if err := b.ready(ctx); err != nil {
 		return wrap("unlock", b.target.Key, err)
@@ -47,14 +46,7 @@ func (b *base) Unlock(ctx context.Context) error {
 	return wrap("unlock", b.target.Key, b.how.Release(ctx))
 }
 
-// Do runs fn while holding the lock. The context of fn is cancelled with ctx,
-// and when the hold is lost. It carries the hold, see [HoldFromContext].
-//
-// If fn was not run, the error is an [*Error] with Op "lock", and [NotRun]
-// reports it. Otherwise it is fn's own error. If the hold was lost before the
-// end, that is joined with [ErrLockLost], unless fn's error matches it already.
-// A release that is not confirmed is logged. If fn panics, the lock is
-// unlocked.
+// Do runs fn while holding the lock, as [RedisLock.Do] does.
 func (b *base) Do(ctx context.Context, fn func(context.Context) error) error {
 	return b.do(ctx, b.target.Settings.Block, fn)
 }
@@ -64,9 +56,8 @@ func (b *base) TryDo(ctx context.Context, fn func(context.Context) error) error 
 	return b.do(ctx, false, fn)
 }
 
-// Acquire is Lock for callers that want the [Hold]. For a reentrant lock that
-// is one level. The hold is not stored in the object: goroutines that share a
-// non-reentrant lock compete for it. Unlock the hold, not the lock.
+// Acquire is Lock for callers that want the [Hold], as [RedisLock.Acquire] is.
+// For a reentrant lock the hold is one level.
 func (b *base) Acquire(ctx context.Context) (Hold, error) {
 	return b.hold(ctx, b.target.Settings.Block)
 }

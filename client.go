@@ -25,7 +25,7 @@ import (
 // It is safe for concurrent use. Make one for each server, and keep it for the
 // life of the program.
 type Client struct {
-	engine *lease.Manager // docs/design.md follows a call to the server and back
+	engine *lease.Manager // docs/internals/design.md follows a call to the server and back
 	config *clientConfig
 	once   sync.Once   // for Close
 	asked  atomic.Bool // the server has said whether it is part of a Cluster; see checkAlone
@@ -159,8 +159,8 @@ func NewScript(source string) *Script { return &Script{script.New(source)} }
 // these. Keys are used as they are, without the prefix of locks.
 //
 // The script is sent once. After an error that is not the server's, it may have
-// run or may still run. So may it after a reply of over 512 MiB, in which each
-// array counts as 1 KiB more, since such a reply is refused.
+// run or may still run. The same is true of a reply of over 512 MiB, which is
+// refused. In that limit, each array counts as 1 KiB more.
 func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args ...any) (any, error) {
 	key := ""
 	if len(keys) > 0 {
@@ -184,8 +184,9 @@ func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args .
 // client of several servers sends it to each, one after another, and returns
 // the first error.
 //
-// A replica and a sentinel are [ErrInvalid], with what they are. A client that
-// finds its masters, such as one of Sentinels, does not ask for that.
+// A replica and a sentinel are [ErrInvalid], with what they are. Clients of
+// Sentinels and of a Cluster do not check this, because they find the masters
+// themselves.
 //
 // A client of one server also asks whether it is part of a Cluster, until the
 // answer is that it has all keys. A server that has not all keys is

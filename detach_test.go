@@ -96,6 +96,30 @@ func TestDetachAndResume(t *testing.T) {
 	})
 }
 
+// The last level of a hold may have the other mode. Its token names what the
+// lock stores.
+func TestDetachALevelOfTheOtherMode(t *testing.T) {
+	t.Parallel()
+	s, c := locktest.OnShared(t)
+	fair := relock.WithFair()
+	for _, opts := range [][2][]relock.LockOption{{nil, {fair}}, {{fair}, nil}} {
+		for kind, within := range map[string]func(context.Context) (relock.Hold, error){
+			"RedisLock": func(ctx context.Context) (relock.Hold, error) {
+				return locktest.NewLocker(t, c, opts[1]...).Lock(ctx, "k")
+			},
+			"ReentrantLock": relock.NewReentrantLock("k", c, opts[1]...).Acquire,
+		} {
+			outer := locktest.Take(t, locktest.AllKinds[kind]("k", c, opts[0]...).Acquire)
+			level, err := within(outer.Context())
+			require.NoError(t, err)
+			require.NoError(t, outer.Unlock(t.Context()))
+			token := detached(t, c, level, time.Hour)
+			require.NoError(t, resumed(t, c, token).Unlock(t.Context()))
+			require.Zero(t, s.Do(t, "EXISTS", locktest.KeyOf(c, "k")))
+		}
+	}
+}
+
 // A waiter gets the lock when the time of the token is over.
 func TestDetachedLockBecomesFree(t *testing.T) {
 	eachDetachable(t, func(t *detaching) {

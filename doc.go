@@ -10,6 +10,10 @@
 //		return report(ctx) // ctx is cancelled when the lock is lost
 //	})
 //
+// Begin with [RedisLock.Do]: it acquires the lock, runs a function, and
+// unlocks. Without [WithBlock] it makes one attempt and does not wait. All
+// kinds of lock have Do, and [Do] does the same with a [Locker].
+//
 // # Which lock
 //
 // [RedisLock] is the plain lock. Its holder cannot acquire it again.
@@ -29,7 +33,7 @@
 // half of them, and survives the loss of any minority.
 //
 // All of them wait with [WithBlock] or [WithBlockTimeout]. Otherwise they make
-// one attempt.
+// one attempt. The Lock of a [Locker] always waits.
 //
 // A [Locker] acquires locks by name, independent of the backend. This package
 // has one for Redis. Package etcdlock, a separate module, has one for etcd.
@@ -91,8 +95,8 @@
 //	                                 WithBlockTimeout was over
 //	  ErrDenied                      wrong password or missing permission;
 //	                                 immediately, also with WithBlock
-//	  ErrKeyConflict                 the key is something else, or of the other
-//	                                 mode (WithFair); immediately, also with
+//	  ErrKeyConflict                 the key is something else, such as another
+//	                                 kind of lock; immediately, also with
 //	                                 WithBlock
 //	  ErrLockLost                    re-entry into a hold that was lost
 //	  ErrUpgrade                     a reader asked for the write lock while

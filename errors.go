@@ -41,8 +41,7 @@ var (
 	ErrQuorum = errs.ErrQuorum
 
 	// ErrKeyConflict reports that the key in Redis is not a lock of this kind.
-	// It is another kind of lock, a lock of the other mode (fair or unfair), or
-	// a key of another program.
+	// It is another kind of lock, or a key of another program.
 	ErrKeyConflict = errs.ErrKeyConflict
 
 	// ErrUpgrade reports that a read lock cannot become a write lock, because

@@ -35,7 +35,7 @@ func TestConflictSaysWhatWasFound(t *testing.T) {
 	for _, l := range []relock.Mutex{
 		relock.NewRedisLock("pf", c, relock.WithFair()), relock.NewRedisLock("pu", c), relock.NewReentrantLock("rf", c, relock.WithFair()),
 		relock.NewReentrantLock("ru", c), relock.NewRWLock("wf", c, relock.WithFair()), relock.NewRWLock("wu", c),
-		relock.NewMultiLock([]string{"m"}, c),
+		relock.NewMultiLock([]string{"m"}, c), locktest.NewPermits(2)("s", c),
 	} {
 		require.NoError(t, l.Lock(ctx))
 	}
@@ -50,22 +50,23 @@ func TestConflictSaysWhatWasFound(t *testing.T) {
 		lock relock.Mutex
 		want string
 	}{
-		"unfair on fair":                  {other, relock.NewRedisLock("pf", c), "held as a fair plain lock, requested as unfair"},
-		"unfair on fair, waiting":         {other, relock.NewRedisLock("pf", c, block), "held as a fair plain lock, requested as unfair"},
-		"fair on unfair":                  {other, relock.NewRedisLock("pu", c, fair), "held as an unfair plain lock, requested as fair"},
-		"plain on reentrant":              {other, relock.NewRedisLock("ru", c), "held as a reentrant lock, requested as a plain lock"},
-		"reentrant on plain":              {other, relock.NewReentrantLock("pu", c), "held as a plain lock, requested as a reentrant lock"},
-		"own reentrant in the other mode": {ctx, relock.NewReentrantLock("rf", c), "held as a fair reentrant lock, requested as unfair"},
-		"plain on read/write":             {other, relock.NewRedisLock("wf", c), "held as a fair read/write lock, requested as a plain lock"},
-		"read/write on plain":             {other, relock.NewRWLock("pu", c), "held as a plain lock, requested as a read/write lock"},
-		"read/write in the other mode":    {other, relock.NewRWLock("wu", c, fair), "held as an unfair read/write lock, requested as fair"},
-		"plain on a list":                 {other, relock.NewRedisLock("list", c), "used by another program, requested as a plain lock"},
-		"reentrant on a kept one":         {other, relock.NewReentrantLock("kept", c), "kept as a plain lock, requested as a reentrant lock"},
+		"plain on reentrant":            {other, relock.NewRedisLock("ru", c), "held as a ReentrantLock, requested as a RedisLock"},
+		"plain on reentrant, waiting":   {other, relock.NewRedisLock("ru", c, block), "held as a ReentrantLock, requested as a RedisLock"},
+		"plain on a reentrant fair one": {other, relock.NewRedisLock("rf", c), "held as a ReentrantLock, requested as a RedisLock"},
+		"a Locker on reentrant":         {other, relock.FromLocker(locktest.NewLocker(t, c), "ru"), "held as a ReentrantLock, requested as a Locker"},
+		"reentrant on plain":            {other, relock.NewReentrantLock("pu", c), "held as a RedisLock, requested as a ReentrantLock"},
+		"plain on read/write":           {other, relock.NewRedisLock("wf", c), "held as an RWLock, requested as a RedisLock"},
+		"read/write on plain":           {other, relock.NewRWLock("pf", c, fair), "held as a RedisLock, requested as an RWLock"},
+		"plain on a list":               {other, relock.NewRedisLock("list", c), "used by another program, requested as a RedisLock"},
+		"reentrant on a kept one":       {other, relock.NewReentrantLock("kept", c), "kept as a RedisLock, requested as a ReentrantLock"},
+		"plain on a semaphore":          {other, relock.NewRedisLock("s", c, fair), "held as a Semaphore, requested as a RedisLock"},
+		"a semaphore on plain":          {other, locktest.NewPermits(2)("pu", c), "held as a RedisLock, requested as a Semaphore"},
+		"read/write on a permit":        {other, relock.NewRWLock("s", c, block), "held as a Semaphore, requested as an RWLock"},
 		"several keys": {
-			other, relock.NewMultiLock([]string{"a", "rf"}, c), `: key "rf": held as a fair reentrant lock, requested as a plain lock`,
+			other, relock.NewMultiLock([]string{"a", "rf"}, c), `: key "rf": held as a ReentrantLock, requested as a MultiLock`,
 		},
 		"several keys, waiting": {
-			other, relock.NewMultiLock([]string{"a", "rf"}, c, block), `: key "rf": held as a fair reentrant lock, requested as a plain lock`,
+			other, relock.NewMultiLock([]string{"a", "rf"}, c, block), `: key "rf": held as a ReentrantLock, requested as a MultiLock`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,17 +93,17 @@ func TestConflictOfANode(t *testing.T) {
 	relock.TargetOf(l).Settings.MaxLease = time.Millisecond // the servers are new, and remember all
 	err := l.Lock(t.Context())
 	locktest.RequireIs(t, err, relock.ErrQuorum, relock.ErrKeyConflict)
-	require.ErrorContains(t, err, "held as a reentrant lock, requested as a plain lock")
+	require.ErrorContains(t, err, "held as a ReentrantLock, requested as a RedLock")
 }
 
 // A conflict is reported without what was found if that cannot be read.
 func TestConflictThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.OnOwn(t)
-	require.NoError(t, relock.NewRedisLock("k", c, relock.WithFair()).Lock(t.Context()))
-	s.Do(t, "ACL", "SETUSER", "default", "-zrange") // only the second read needs it
+	require.NoError(t, relock.NewReentrantLock("k", c).Lock(t.Context()))
+	s.Do(t, "ACL", "SETUSER", "default", "-hmget")
 	err := relock.NewRedisLock("k", c).Lock(t.Context())
-	require.EqualError(t, err, `relock: lock "k": key is used by something else: requested as a plain lock`)
+	require.EqualError(t, err, `relock: lock "k": key is used by something else: requested as a RedisLock`)
 }
 
 // A refused attempt says that it was one, and how to wait, unless the lock
@@ -164,7 +165,7 @@ func TestRefusedByAMinimumHold(t *testing.T) {
 			require.NoError(t, err)
 			require.WithinDuration(t, before.Add(time.Minute), until, 20*time.Second)
 			require.Regexp(t, `: minimum hold until `+clock+`$`, refusal(t, wait).Error())
-			require.NotContains(t, v.lock(name, c).TryLock(ctx).Error(), "minimum hold", "only a lock with one asks")
+			require.Regexp(t, `: minimum hold until `+clock+` \(one attempt; see WithBlock\)$`, v.lock(name, c).TryLock(ctx).Error())
 		})
 	}
 }

@@ -139,8 +139,8 @@ func ContextWithHold(ctx context.Context, h Hold) context.Context {
 //
 // Use it for a goroutine that a holder starts, and that takes the lock again.
 // As another owner it would wait for its own process. The log warns of that
-// after one lease, and the error of that wait names it. So id is no place for a
-// secret: both contain it.
+// after one lease, and the error of that wait names it. Put no secret in id:
+// both contain it.
 func ContextWithOwner(ctx context.Context, id string) context.Context {
 	return carried.WithOwner(ctx, id)
 }
@@ -171,7 +171,7 @@ func (c *Client) Detach(ctx context.Context, h Hold, d time.Duration) (token str
 	m.Check(ctx != nil, "context: is nil")
 	m.CheckMillis("Detach", d)
 	own, ok := h.(hold)
-	m.Check(ok, "hold: is none of this package's locks on Redis")
+	m.Check(ok, "hold: was not returned by a Redis lock of this package")
 	if err := m.Err(); err != nil {
 		return "", wrap("detach", "", err)
 	}
@@ -184,15 +184,16 @@ func (c *Client) Detach(ctx context.Context, h Hold, d time.Duration) (token str
 
 // Resume acquires the lock that [Client.Detach] has left held, in this process
 // or another one. It works once for each token. Afterwards, and when the time
-// of the token is over, the error is [ErrLockLost]. So it is if the client has
-// another server or [WithKeyPrefix] than the one that detached.
+// of the token is over, the error is [ErrLockLost]. The same error is returned
+// if this client uses another server or key prefix than the one that detached.
 //
 // The hold has the fencing token of the detached one, its mode, and the rest of
 // its minimum hold. A reentrant lock gets the caller's owner, as in Lock. Its
 // lease, label, maximum hold and replicas are those of opts, or else the
 // defaults of the client. Other options are [ErrInvalid], as is a text that is
-// not exactly a token, and a fencing token that Redis has not given. So is an
-// owner that has another hold of this lock, which was lost and is not unlocked.
+// not exactly a token, and a fencing token that Redis has not given. It is also
+// [ErrInvalid] while the owner has a lost hold of this lock that is not
+// unlocked yet.
 //
 // If the server did not answer, or too few replicas did, the token may have
 // been used. If it was, the lock is released in the background.

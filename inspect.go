@@ -24,11 +24,12 @@ const (
 	StateKept     State = "kept"
 )
 
-// NoExpiry is the [Info.Remaining] of a key without an expiry. Such a key stays
-// until it is deleted.
-const NoExpiry = inspect.NoExpiry
+// NoExpiry is the [Info.Remaining] of a key without an expiry, a negative
+// duration. Such a key stays until it is deleted.
+const NoExpiry time.Duration = -1
 
-// Kind is the kind of lock that a key is.
+// Kind is the kind of lock that a key is. An [Observer] has other words: those
+// of the handle that made the call, see [LockStart].
 type Kind string
 
 // The kinds of locks, as keys in Redis tell them apart. A key of a [MultiLock]

@@ -12,14 +12,15 @@ import (
 // one error.
 type Mutex interface {
 	// Lock makes one attempt. With [WithBlock], and for [FromLocker], it waits
-	// until it gets the lock or ctx is cancelled.
+	// until it gets the lock or ctx is cancelled. A Mutex does not show which:
+	// a function that must wait takes a [Locker] instead.
 	Lock(ctx context.Context) error
 	// TryLock makes one attempt.
 	TryLock(ctx context.Context) error
 	// Unlock ends what Lock or TryLock acquired, whatever it returns, except
 	// for [ErrInvalid].
 	Unlock(ctx context.Context) error
-	// Do runs fn between Lock and Unlock.
+	// Do runs fn between Lock and Unlock, as [RedisLock.Do] does.
 	Do(ctx context.Context, fn func(context.Context) error) error
 	// TryDo runs fn between TryLock and Unlock.
 	TryDo(ctx context.Context, fn func(context.Context) error) error
@@ -54,6 +55,31 @@ type RedisLock struct {
 func NewRedisLock(key string, client *Client, opts ...LockOption) *RedisLock {
 	return newRedisLock(newBase(key, client, opts, lockspec.Plain))
 }
+
+// Do acquires the lock as Lock does, runs fn, and unlocks. The context of fn is
+// cancelled with ctx, and when the hold is lost. It carries the hold, see
+// [HoldFromContext].
+//
+// If fn was not run, the error is an [*Error] with Op "lock", and [NotRun]
+// reports it. Otherwise it is fn's own error. If the hold was lost before the
+// end, that is joined with [ErrLockLost], unless fn's error matches it already.
+// A release that is not confirmed is logged. If fn panics, the lock is
+// unlocked.
+func (l *RedisLock) Do(ctx context.Context, fn func(context.Context) error) error {
+	return l.base.Do(ctx, fn)
+}
+
+// Acquire is Lock for callers that want the [Hold]. Unlock the hold, not the
+// lock: the hold is not stored in the object, and goroutines that share the
+// object compete for it. ctx ends only the wait. The hold goes on until its
+// Unlock, also when ctx is cancelled.
+func (l *RedisLock) Acquire(ctx context.Context) (Hold, error) { return l.base.Acquire(ctx) }
+
+// Unlock releases what Lock or TryLock of this object acquired. It ends the
+// hold, whatever it returns, except for [ErrInvalid]. It works even if ctx is
+// cancelled. It returns [ErrNotHeld] if there is no hold. See [Hold] for its
+// other errors.
+func (l *RedisLock) Unlock(ctx context.Context) error { return l.base.Unlock(ctx) }
 
 func newRedisLock(b base) *RedisLock {
 	l := &RedisLock{base: b}

@@ -49,8 +49,12 @@ func WithBlockTimeout(d time.Duration) LockOption {
 // never overtakes a waiter. A waiter that crashed or hangs delays those behind
 // it by the time that it has to take the lock, see [WithPollInterval]. After
 // 2.5s of silence it delays nobody. The order survives a failover as far as the
-// new master knows it. All users of a key must agree on the mode: a call that
-// finds a lock of the other mode gets [ErrKeyConflict].
+// new master knows it.
+//
+// Calls with and without WithFair may use the same lock, as in a rolling
+// deploy. They wait in one queue, and nobody overtakes a fair first waiter. But
+// an unfair call takes a key that is free at its first request, as [MultiLock]
+// does. So the order is strict once the last unfair caller has gone.
 //
 // By default a lock is unfair: a newcomer may take a lock that has just become
 // free. But a waiter of over 10ms is certainly next when the lock is released.

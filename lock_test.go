@@ -83,7 +83,7 @@ func TestOptionThatAKindCannotHonour(t *testing.T) {
 }
 
 // A key of another program is a conflict, not a lock that is held, and is left
-// unchanged. So is a lock of another kind.
+// unchanged. The same is true of a lock of another kind.
 func TestKeyConflict(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.OnOwn(t)

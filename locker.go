@@ -75,15 +75,9 @@ func (l *locker) Logger() *slog.Logger { return l.base.client.engine.Logger }
 // String does not contain the name that the locker was checked with.
 func (l *locker) String() string { return "locker of redis" }
 
-// Do runs fn while holding the lock with this name. The context of fn is
-// cancelled with ctx, and when the hold is lost. It carries the hold, see
-// [HoldFromContext].
-//
-// If fn was not run, the error is an [*Error] with Op "lock", and [NotRun]
-// reports it. Otherwise it is fn's own error. If the hold was lost before the
-// end, that is joined with [ErrLockLost], unless fn's error matches it already.
-// A release that is not confirmed is left to the backend's log. If fn panics,
-// the lock is unlocked.
+// Do runs fn while holding the lock with this name of l, as [RedisLock.Do]
+// does. It always waits for the lock. A release that is not confirmed is left
+// to the backend's log.
 func Do(ctx context.Context, l Locker, key string, fn func(context.Context) error) error {
 	if l == nil {
 		return notRun(wrap("lock", key, errNilLocker))

@@ -303,6 +303,7 @@ func TestTextsOfMistakes(t *testing.T) {
 		"an option":             {relock.NewMultiLock([]string{"k"}, c, relock.WithFair()).Validate(), "WithFair: is not supported by MultiLock"},
 		"an option to resume":   {second(c.Resume(t.Context(), token, relock.WithFair())), "WithFair: is not supported by Resume"},
 		"a token":               {second(c.Resume(t.Context(), "token")), "token: was not returned by this version's Detach"},
+		"a hold of nobody":      {second(c.Detach(t.Context(), nil, time.Minute)), "hold: was not returned by a Redis lock of this package"},
 		"a database":            {second(relock.NewClientURL("redis://localhost/first")), "URL: database is not a number such as 0 or 1"},
 		"TLS beside a Dial": {
 			second(locktest.NewRoutedClient(dials, relock.WithTLS(nil))),

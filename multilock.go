@@ -19,7 +19,7 @@ import (
 // handed.
 //
 // A call that was handed four keys in vain then keeps the keys that sort before
-// the one it waits for. So it also gets in beside callers that lock the keys
+// the one it waits for. This lets it succeed against callers that lock the keys
 // one by one without a pause. Kept keys are no hold. Others see them as held,
 // for at most half of the lease, and at most 2.5 seconds with the default poll
 // interval. Then the call returns them and starts again. A caller that holds
@@ -31,10 +31,12 @@ import (
 //
 // Keys of several slots of a Cluster, or of several servers, cannot go in one
 // script. The first attempt requests them all together, with a script for each
-// slot or server. If one is refused, the others are released, and the call goes
-// on with one key after another, in alphabetical order. Two calls that do not
-// wait may then both be refused, though either could have had all keys. With
-// [WithReplicas] the first attempt takes one key after another, too.
+// slot or server, and so does each attempt of a waiter that was handed a key.
+// If one is refused, the others are released. A call that does not wait, or
+// that keeps keys, goes on with one key after another, in alphabetical order.
+// Two calls that do not wait may then both be refused, though either could
+// have had all keys. With [WithReplicas] the first attempt takes one key after
+// another, too.
 //
 // The hold is that of all keys. Its context is cancelled when any of them is
 // lost, and it is valid until the first of them ends. Renewal, Extend and

@@ -74,7 +74,7 @@ func quorumLock(t testing.TB, opts ...relock.ClientOption) *relock.RedLock {
 	return l
 }
 
-// A call that does not get the lock is reported with its error. So is one that
+// A call that does not get the lock is reported with its error, also if it
 // cannot even begin.
 func TestObserverOfRefusals(t *testing.T) {
 	t.Parallel()

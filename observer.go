@@ -43,7 +43,8 @@ type Observer struct {
 	RenewDone func(ctx context.Context, e RenewDone)
 }
 
-// LockStart describes an acquiring call that begins.
+// LockStart describes an acquiring call that begins. Its Kind is that of the
+// handle, and no [Kind], which is that of a key: a handle reads or writes.
 type LockStart struct {
 	Key   string // name of the lock; for a [MultiLock] all names, separated by commas
 	Kind  string // "plain", "reentrant", "read", "write", "semaphore", "multi", "quorum" (a [RedLock]) or "etcd"
@@ -172,19 +173,19 @@ type Stats struct {
 	Losses        int64 // locks that were lost before their Unlock
 }
 
-// Stats returns the figures of the client. It sends nothing, and needs a time
-// that grows with Held: about a millisecond for 10,000 locks.
+// Stats returns the figures of the client. It makes no request. Its cost is
+// proportional to Held: about a millisecond for 10,000 locks.
 func (c *Client) Stats() Stats {
 	if c == nil || c.engine == nil {
 		return Stats{}
 	}
-	counts := &c.engine.Counts
+	m := c.engine
 	s := Stats{
-		Waiting: int(counts.Waiting.Load()), Connections: c.engine.Driver.Connections(),
-		Renewals: counts.Renewals.Load(), RenewalErrors: counts.RenewalErrors.Load(), Losses: counts.Losses.Load(),
+		Waiting: int(m.Waiting.Load()), Connections: m.Driver.Connections(),
+		Renewals: m.Counts.Renewals.Load(), RenewalErrors: m.Counts.RenewalErrors.Load(), Losses: m.Losses.Load(),
 	}
 	var oldest time.Time
-	for h := range c.engine.Holding() {
+	for h := range m.Holding() {
 		s.Held++
 		if at := h.Granted(); oldest.IsZero() || at.Before(oldest) {
 			oldest = at

@@ -92,7 +92,8 @@ func WithMaxIdle(n int) ClientOption {
 }
 
 // WithMaxActive limits the connections of the pool, idle and in use. The
-// default is 0, no limit.
+// default is 0, no limit. If all are in use, a call fails, or with
+// [WithWaitMode] waits.
 //
 // Connections outside the pool are not counted. The watchdog and the retrier of
 // releases have one each, and waiters have two. Commands of locks share one
@@ -185,10 +186,9 @@ func WithKeyPrefix(prefix string) ClientOption {
 // fail, releases that are not confirmed, clean-up that was given up, calls that
 // wait for a lock that the client itself holds, campaigns of a [Leader] that
 // fail, and a sentinel or a server of a Cluster whose refusal does not count.
-// So are calls that wait while no server gives them an answer that they can
-// use: once that has lasted for a second, then every 30 s, and when it is over.
-// By default nothing is logged. Returned errors are not logged, except for a
-// lost lock.
+// It also logs calls that wait without a usable server: after a second, then
+// every 30 s, and when that is over. By default nothing is logged. Returned
+// errors are not logged, except for a lost lock.
 //
 // The handler must return quickly, because it runs on the renewal and wake-up
 // goroutines. It must not use locks of the client.

@@ -93,13 +93,14 @@ func TestOutcomeOfSeveralReasons(t *testing.T) {
 // wrapped, and also after a loss.
 func TestOutcomeOfASignal(t *testing.T) {
 	t.Parallel()
+	s := redistest.Shared(t)
 	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGHUP)
 	defer stop()
 	self, err := os.FindProcess(os.Getpid())
 	require.NoError(t, err)
 	require.NoError(t, self.Signal(syscall.SIGHUP))
 	cause := testkit.EndedWithin(t, ctx, testkit.Patience)
-	c := locktest.NewTestClient(t, redistest.Shared(t))
+	c := locktest.NewTestClient(t, s)
 	done := relock.NewRedisLock("k", c).Do(t.Context(), func(context.Context) error { return cause })
 	get := &url.Error{Op: "Get", URL: "http://localhost", Err: cause}
 	for _, err := range []error{cause, done, get, fmt.Errorf("job 7: %w", get), errors.Join(relock.ErrLockLost, cause)} {

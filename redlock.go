@@ -40,14 +40,14 @@ import (
 // until a fifth of the lease is over, 50ms at least. It never waits for longer
 // than the node's command timeout and a second to connect. If a quorum has
 // answered but others hold some of it, Lock waits only a fiftieth of the lease
-// more, 50ms at least. The reason is that two calls that share the nodes among
-// them keep each other from the lock.
+// more, 50ms at least. Otherwise two calls that each hold some of the nodes
+// would block each other.
 //
 // The nodes notify a waiter when the lock is released, and the notification of
 // one node is enough. If no node can notify it, the waiter retries after the
 // poll interval, and up to a fifth of that more. If others have nodes but no
-// hold has a quorum, it retries after the poll interval, half of it more or
-// less.
+// hold has a quorum, it retries after the poll interval, plus or minus half of
+// it.
 //
 // Lock returns [ErrLockAcquiredByOthers] if a quorum of the nodes has answered
 // and others hold so many that none is left. It returns [ErrQuorum] if too few

@@ -64,8 +64,7 @@ func (l *RWLock) RLock(ctx context.Context) error { return l.reading.Lock(ctx) }
 func (l *RWLock) TryRLock(ctx context.Context) error { return l.reading.TryLock(ctx) }
 
 // RUnlock leaves the owner's newest read level, whichever object of this name
-// and client acquired it. It returns [ErrNotHeld] if the owner has none. See
-// [Hold] for its other errors.
+// and client acquired it. Its errors are those of Unlock.
 func (l *RWLock) RUnlock(ctx context.Context) error { return l.reading.Unlock(ctx) }
 
 // RAcquire is RLock for callers that want the [Hold]. It is one level.

@@ -68,14 +68,7 @@ func (s *Semaphore) Acquire(ctx context.Context) (Hold, error) { return s.base.A
 // TryAcquire is Acquire in one attempt, also with [WithBlock].
 func (s *Semaphore) TryAcquire(ctx context.Context) (Hold, error) { return s.base.TryAcquire(ctx) }
 
-// Do runs fn with a permit. The context of fn is cancelled with ctx, and when
-// the hold is lost. It carries the hold, see [HoldFromContext].
-//
-// If fn was not run, the error is an [*Error] with Op "lock", and [NotRun]
-// reports it. Otherwise it is fn's own error. If the hold was lost before the
-// end, that is joined with [ErrLockLost], unless fn's error matches it already.
-// A release that is not confirmed is logged. If fn panics, the permit is
-// returned.
+// Do runs fn with a permit, as [RedisLock.Do] runs it with the lock.
 func (s *Semaphore) Do(ctx context.Context, fn func(context.Context) error) error {
 	return s.base.Do(ctx, fn)
 }

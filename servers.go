@@ -114,10 +114,10 @@ func WithSentinelLogin(user, password string) ClientOption {
 }
 
 // WithAddressMap sets a function that returns the address to use for one that a
-// sentinel or a server of a Cluster names, host:port. Use it if the servers
-// know themselves by other addresses than the client does, as behind NAT. It
-// may be called concurrently, must return immediately, and must not be nil. It
-// needs [NewClientSentinel] or [NewClientCluster].
+// sentinel or a server of a Cluster names, host:port. Use it if servers name
+// addresses that the client cannot reach, as behind NAT. It may be called
+// concurrently, must return immediately, and must not be nil. It needs
+// [NewClientSentinel] or [NewClientCluster].
 func WithAddressMap(f func(address string) string) ClientOption {
 	return ownPool("WithAddressMap", func(c *clientConfig) { c.servers.mapping = f })
 }

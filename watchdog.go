@@ -15,9 +15,10 @@ func WithExpiry(d time.Duration) LockOption {
 	return lockOption{lockspec.OptExpiry, func(c *lockspec.Options) { c.Expiry = d }}
 }
 
-// WithWatchdog sets the lease that the client's watchdog renews. It renews the
-// lease every third of d. If the process dies, the lock is free after at most
-// d. d must be whole milliseconds, 10ms to 10 years. The default is 30s.
+// WithWatchdog sets the lease that the client's watchdog renews. d is the
+// lease, not the interval: it is renewed every third of d. If the process dies,
+// the lock is free after at most d. d must be whole milliseconds, 10ms to 10
+// years. The default is 30s.
 func WithWatchdog(d time.Duration) LockOption {
 	return lockOption{lockspec.OptWatchdog, func(c *lockspec.Options) { c.Watchdog = d }}
 }

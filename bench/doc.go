@@ -4,8 +4,8 @@
 //
 //	export GOWORK=off # it is not in the workspace: its peers need Go 1.26
 //	go run . [-runs 5] [-libs "relock,raw redigo,..."] [-run "hand-off|busy"]
-//		[-out results] [-into ../docs/measured.md,...]
-//	go run . -queues [-runs 5] [-run killed] [-into ../docs/queue.md]
+//		[-out results] [-into ../docs/internals/measured.md,...]
+//	go run . -queues [-runs 5] [-run killed] [-into ../docs/internals/queue-measured.md]
 //	go run . -smoke
 //
 // It prints tables of the medians, with the least and the most of the runs.

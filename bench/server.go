@@ -2,77 +2,37 @@ package main
 
 import (
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // server is a private redis-server on a free port.
 type server struct {
-	address string
-	// With TLS: what clients get in place of the address, and the folder with
-	// the certificate.
-	encrypted, certificates string
-	dir                     string
-	cmd                     *exec.Cmd
-	admin                   redis.Conn
+	address   string
+	encrypted string // with TLS, what clients get in place of the address
+	stop      func()
+	admin     redis.Conn
 }
 
 // startServer starts a server and returns when it answers. The server stores
 // nothing on disk, and accepts all clients that connect together.
 func startServer(args ...string) (*server, error) {
-	port, err := freePort()
+	s, stop, err := redistest.LaunchTCP(append(
+		[]string{"--tcp-backlog", "4096", "--repl-diskless-sync-delay", "0"}, args...)...)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "relock-bench")
+	admin, err := redis.Dial(s.Network, s.Address)
 	if err != nil {
+		stop()
 		return nil, err
 	}
-	s := &server{address: net.JoinHostPort("127.0.0.1", port), dir: dir}
-	s.cmd = exec.Command("redis-server", append([]string{
-		"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir, "--logfile", "log", "--tcp-backlog", "4096", "--repl-diskless-sync-delay", "0",
-	}, args...)...)
-	if err := s.cmd.Start(); err != nil {
-		_ = os.RemoveAll(dir)
-		return nil, fmt.Errorf("the package redis-server is needed: %w", err)
-	}
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if s.admin, err = redis.Dial("tcp", s.address); err == nil {
-			return s, nil
-		}
-		if time.Now().After(end) {
-			s.stop()
-			return nil, fmt.Errorf("redis-server does not answer: %w", err)
-		}
-	}
-}
-
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close() //nolint:errcheck // no client has connected
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
-}
-
-func (s *server) stop() {
-	if s.admin != nil {
-		_ = s.admin.Close()
-	}
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // it was killed
-	_ = os.RemoveAll(s.dir)
-	if s.certificates != "" {
-		_ = os.RemoveAll(s.certificates)
-	}
+	return &server{address: s.Address, admin: admin, stop: func() { _ = admin.Close(); stop() }}, nil
 }
 
 // commands returns how many commands the server has run, including those inside

@@ -31,7 +31,7 @@ var tables = []table{
 			"(4) two processes: from the call of Unlock in one to the return of Lock in the other, median.",
 		libraries: withPeers(ours, oursFair),
 		columns: []column{
-			{heading: "(1) locks/s", scenario: oneKey.name, figure: perSecond, unit: count, main: true, plotted: "locks/s, one key, 256 goroutines"},
+			{heading: "(1) locks/s", scenario: oneKey.name, figure: perSecond, unit: count, main: true},
 			{heading: "slowest", scenario: oneKey.name, figure: slowest, unit: share, main: true},
 			{heading: "still waiting 3 s later", scenario: oneKey.name, figure: neverWoken, unit: count, less: true},
 			{heading: "(2) wait p50", scenario: busy.name, figure: waitP50, unit: duration, less: true},

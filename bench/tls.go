@@ -1,26 +1,21 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"math/big"
-	"net"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/go-redsync/redsync/v4"
 	overredigo "github.com/go-redsync/redsync/v4/redis/redigo"
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/test/redistest"
 )
 
 // The libraries over TLS, where relock cannot wait for a socket itself.
@@ -51,35 +46,32 @@ func withTLS() (all servers, err error) {
 	if err != nil {
 		return all, err
 	}
-	port, err := freePort()
+	removed := func() { _ = os.RemoveAll(dir) }
+	port, err := redistest.FindPort()
 	certificate, key := filepath.Join(dir, "certificate"), filepath.Join(dir, "key")
 	if err = errors.Join(err, certify(certificate, key)); err == nil {
 		all, err = independent(1, "--tls-port", port, "--tls-cert-file", certificate, "--tls-key-file", key,
 			"--tls-ca-cert-file", certificate, "--tls-auth-clients", "no")()
 	}
 	if err != nil {
-		return all, errors.Join(err, os.RemoveAll(dir))
+		removed()
+		return all, err
 	}
-	all.nodes[0].encrypted, all.nodes[0].certificates = "127.0.0.1:"+port+" "+certificate, dir
+	node := all.nodes[0]
+	stop := node.stop
+	node.encrypted, node.stop = "127.0.0.1:"+port+" "+certificate, func() { stop(); removed() }
 	return all, nil
 }
 
-// certify writes a certificate that vouches for itself, and its key.
+// certify writes the certificate of net/http/httptest, which vouches for
+// itself, and its key.
 func certify(certificate, key string) error {
-	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bench"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	public, err := x509.CreateCertificate(rand.Reader, template, template, &secret.PublicKey, secret)
-	if err != nil {
-		return err
-	}
-	private, err := x509.MarshalECPrivateKey(secret)
-	return errors.Join(err, writePEM(certificate, "CERTIFICATE", public), writePEM(key, "EC PRIVATE KEY", private))
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	pair := server.TLS.Certificates[0]
+	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	return errors.Join(err,
+		writePEM(certificate, "CERTIFICATE", pair.Certificate[0]), writePEM(key, "PRIVATE KEY", private))
 }
 
 func writePEM(path, kind string, data []byte) error {

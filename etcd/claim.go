@@ -145,9 +145,12 @@ func (c *claim) send(r request) (*clientv3.TxnResponse, error) {
 
 func (c *claim) commit(r request) (*clientv3.TxnResponse, error) {
 	l := c.wait.locker
-	ctx, cancel := l.detached(c.wait.ctx, l.limit())
+	limit, sent := l.limit(), time.Now()
+	ctx, cancel := l.detached(c.wait.ctx, limit)
 	defer cancel()
-	return l.client.Txn(ctx).If(r.unless...).Then(r.then...).Else(r.otherwise...).Commit()
+	resp, err := l.client.Txn(ctx).If(r.unless...).Then(r.then...).Else(r.otherwise...).Commit()
+	l.pace.note(sent, limit, err)
+	return resp, err
 }
 
 // resolve notes what an answer, or a missing one, says about the key. An answer

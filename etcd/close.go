@@ -13,10 +13,11 @@ import (
 )
 
 // Close ends waits and holds with [relock.ErrClosed], and revokes the leases,
-// and with them all locks. It waits for the server at most a second; if that
-// does not answer, the error matches [relock.ErrUnconfirmed], and the locks are
-// free when the leases have ended. A second Close does nothing, but waits for
-// the first. A client that is closed closes its Lockers, but releases nothing:
+// and with them all locks. It waits for the server at most a second, or four
+// times as long as answers took, if that is more. If the server does not
+// answer, the error matches [relock.ErrUnconfirmed], and the locks are free
+// when the leases have ended. A second Close does nothing, but waits for the
+// first. A client that is closed closes its Lockers, but releases nothing:
 // close them first. A hook of an observer, or a log handler, must not call it:
 // Close waits for those too.
 func (l *Locker) Close() error {
@@ -33,9 +34,6 @@ func (l *Locker) close() error {
 	l.sessions.mu.Lock()
 	leases := slices.Collect(maps.Keys(l.sessions.leases))
 	l.sessions.closeLocked(relock.ErrClosed)
-	if l.sessions.suspendTimer != nil {
-		l.sessions.suspendTimer.Stop()
-	}
 	l.sessions.mu.Unlock()
 	l.tasks.Wait()
 	return l.sessions.revokeAll(leases)

@@ -54,10 +54,11 @@
 //
 // Requests that are lost, late or doubled leave nothing behind: each claim is
 // named once, and one that is given up without an answer is kept out by a key
-// under the same lease, see docs/etcd.md. A blocking Lock retries temporary
-// errors; [relock.IsRetryableErr] reports which they are. If no server can be
-// reached, the error has the reason of the connection. The log of [WithLogger]
-// has it after a second, then every 30 s, and a line once a server answers.
+// under the same lease, see docs/internals/etcd.md. A blocking Lock retries
+// temporary errors; [relock.IsRetryableErr] reports which they are. If no
+// server can be reached, the error has the reason of the connection. The log of
+// [WithLogger] has it after a second, then every 30 s, and a line once a server
+// answers.
 //
 // Give the client a DialKeepAliveTime. A member that is silent without closing
 // its connections otherwise costs each request that the client sends to it a

@@ -48,7 +48,8 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 		streams: &streams{server: to}, outages: &outages{server: to},
 	}
 	l.sessions = &sessions{server: to, leases: map[*session]struct{}{}, forgets: forgetAtOnce}
-	l.sessions.suspension = suspend.NewWatch(suspend.WithSleep, suspend.Split)
+	l.sessions.monitor = suspend.NewMonitor(suspend.MachineClocks(), c.logger,
+		l.sessions.suspendedLocked, l.sessions.monitorSuspend)
 	l.outages.log = outage.New(c.logger, func(f func()) { to.tasks.Start(f) })
 	l.lines = &lines{streams: l.streams, byName: map[string]*line{}}
 	l.opener.sessions = l.sessions

@@ -96,8 +96,7 @@ func WithLogger(logger *slog.Logger) Option { return func(c *config) { c.logger 
 
 // WithObserver notifies o of what the locks of the Locker do, as "etcd". Given
 // more than once, all are notified. RenewDone has no key: one renewal is for
-// all locks under a lease. By default nobody is notified, and nothing is
-// counted.
+// all locks under a lease. There is none by default.
 func WithObserver(o relock.Observer) Option {
 	return func(c *config) {
 		all := o

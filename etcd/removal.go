@@ -54,6 +54,7 @@ func (r *removal) send(ctx context.Context, limit time.Duration) (found bool, er
 		then, otherwise = append(then, put), append(otherwise, again, put)
 	}
 	resp, err := all.client.Txn(limited).If(r.owned).Then(then...).Else(otherwise...).Commit()
+	all.pace.note(began, limit, err)
 	switch {
 	case err == nil:
 		if r.cancel != "" {
@@ -126,10 +127,11 @@ func (r *removal) clean() {
 // release deletes the key of a grant that was unlocked. It tries for as long as
 // one request may take. Then it goes on in the background.
 func (r *removal) release(ctx context.Context) error {
-	all, end := r.all, time.Now().Add(r.all.limit())
+	all, limit := r.all, r.all.limit()
+	end := time.Now().Add(limit)
 	var p pauses
 	for {
-		found, err := r.send(ctx, min(all.limit()/3, time.Until(end)))
+		found, err := r.send(ctx, min(all.pace.try(limit), time.Until(end)))
 		if err == nil {
 			defer r.finish(true) // deferred: it may end the session, which verdict checks
 			return r.verdict(found)

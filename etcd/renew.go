@@ -10,10 +10,12 @@ import (
 )
 
 // renewLimit returns the time limit of a renewal. It allows three attempts
-// before the lease ends, even if the server does not answer the first. It is no
-// longer than that of other requests.
+// before the lease ends, even if the server does not answer the first. A server
+// that is far away has longer, until the next renewal is due, and two attempts.
+// The limit is no longer than that of other requests.
 func (s *session) renewLimit() time.Duration {
-	return max(min(s.ttl/6, maxLimit), 100*time.Millisecond)
+	far := min(s.sessions.pace.times(2), s.period)
+	return max(min(max(s.ttl/6, far), s.sessions.limit()), 100*time.Millisecond)
 }
 
 // renew renews the lease and extends its validity, or finds it lost. It takes
@@ -28,16 +30,18 @@ func (s *session) renew(ctx context.Context) error {
 	}
 	ctx, leave := both(ctx, s.ctx)
 	defer leave()
-	ctx, cancel := context.WithTimeout(ctx, s.renewLimit())
+	limit := s.renewLimit()
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	sent := time.Now()
-	err := s.renewOnce(ctx, sent)
+	err := s.renewOnce(ctx, sent, limit)
 	s.reportRenewal(ctx, sent, err)
 	return err
 }
 
-func (s *session) renewOnce(ctx context.Context, sent time.Time) error {
+func (s *session) renewOnce(ctx context.Context, sent time.Time, limit time.Duration) error {
 	ttl, err := s.keepAlive.renew(ctx, s.ctx, s.sessions.client, s.id)
+	s.sessions.pace.note(sent, limit, err)
 	switch {
 	case err == nil:
 		return s.extendValidity(sent, ttl)

@@ -36,26 +36,32 @@ type server struct {
 	life   context.Context // cancelled when the Locker is closed
 	end    context.CancelCauseFunc
 	tasks  tasks.Group
+	pace   *pace     // of requests
 	old    sync.Once // logs that a server is too old
 }
 
 func newServer(client *clientv3.Client, c config) *server {
 	s := &server{client: client, config: c, logger: c.logger}
 	s.prefix, s.id, s.process = c.prefix, newID(), process()
+	s.pace = newPace(min(c.ttl/3, maxRecheck))
 	s.life, s.end = context.WithCancelCause(context.Background())
 	return s
 }
 
 const (
-	maxLimit    = 3 * time.Second
 	maxRecheck  = 30 * time.Second
-	revokeLimit = time.Second            // how long Close waits for the server
+	nearLimit   = time.Second            // how long Close waits for a server that is near
 	reasonLimit = 100 * time.Millisecond // for a server that answers again meanwhile
 )
 
-// limit returns how long one request may take. The next one may go to another
-// member.
-func (s *server) limit() time.Duration { return min(maxLimit, s.config.ttl/3) }
+// limit returns how long one request may take: a third of the TTL at most.
+func (s *server) limit() time.Duration { return s.pace.limit() }
+
+// revokeLimit returns how long Close waits for the server. It is longer if the
+// server is far away.
+func (s *server) revokeLimit() time.Duration {
+	return min(s.limit(), max(nearLimit, s.pace.times(4)))
+}
 
 // recheck returns how long a wait relies on its watches before it checks for
 // itself: a connection may be dead without a notice. A long TTL is no reason to

@@ -20,23 +20,24 @@ type sessions struct {
 
 	// mu guards the fields below, and the guarded fields of each session,
 	// grant, level and owner. It is never held while a request is sent.
-	mu           sync.Mutex
-	leases       map[*session]struct{} // those that were not revoked yet
-	current      *session              // of the last claim; nil before the first
-	suspension   *suspend.Watch
-	suspendTimer *time.Timer // checks for a suspend; nil while there are no leases
-	forgets      int         // how many old keys one request deletes
+	mu      sync.Mutex
+	leases  map[*session]struct{} // those that were not revoked yet
+	current *session              // of the last claim; nil before the first
+	monitor *suspend.Monitor
+	forgets int // how many old keys one request deletes
 }
 
 // grantLease requests a lease of ttl, rounded up to whole seconds.
 func (all *sessions) grantLease(ctx context.Context, ttl time.Duration, private bool) (*session, error) {
-	ctx, cancel := context.WithTimeout(ctx, all.limit())
+	limit := all.limit()
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	all.mu.Lock()
 	all.checkSuspendLocked() // a suspend before the request does not count
 	all.mu.Unlock()
 	sent := time.Now()
 	resp, err := all.client.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
+	all.pace.note(sent, limit, err)
 	switch {
 	case err != nil && all.life.Err() != nil:
 		return nil, all.closed()
@@ -53,7 +54,7 @@ func (all *sessions) grantLease(ctx context.Context, ttl time.Duration, private 
 // sendBack revokes a lease that was granted too late, because it may be a long
 // one. It tries once, even after Close.
 func (all *sessions) sendBack(id clientv3.LeaseID) {
-	if err := all.revokeOnce(context.Background(), id, min(revokeLimit, all.limit())); err != nil {
+	if err := all.revokeOnce(context.Background(), id, all.revokeLimit()); err != nil {
 		all.logger.Debug("relock: lease not revoked", "reason", err.Error())
 	}
 }
@@ -72,15 +73,13 @@ func (all *sessions) adopt(id clientv3.LeaseID, sent time.Time, ttl time.Duratio
 		return nil, all.closed()
 	}
 	all.checkSuspendLocked()
-	if time.Until(s.until) <= 0 || all.suspension.Since(sent) {
+	if time.Until(s.until) <= 0 || all.monitor.Since(sent) {
 		return nil, errLate
 	}
 	s.ctx, s.end = context.WithCancelCause(all.life)
 	s.timer = time.AfterFunc(time.Until(s.until), s.expire)
 	all.leases[s] = struct{}{}
-	if all.suspendTimer == nil {
-		all.suspendTimer = time.AfterFunc(suspend.Pause, all.monitorSuspend)
-	}
+	all.monitor.Start(all.life, &all.tasks)
 	return s, nil
 }
 
@@ -136,7 +135,9 @@ func (all *sessions) revoke(s *session) {
 func (all *sessions) revokeOnce(ctx context.Context, id clientv3.LeaseID, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	sent := time.Now()
 	_, err := all.client.Revoke(ctx, id)
+	all.pace.note(sent, limit, err)
 	if isNoLease(err) {
 		return nil
 	}
@@ -148,13 +149,13 @@ func (all *sessions) revokeAll(leases []*session) error {
 	if why := all.closed(); why == errClientClosed && len(leases) > 0 { //nolint:errorlint // ours
 		return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, why)
 	}
-	limit := min(revokeLimit, all.limit())
+	limit := all.revokeLimit()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	failed := make([]error, len(leases))
 	var group sync.WaitGroup
 	for i, s := range leases {
-		group.Go(func() { failed[i] = all.revokeIn(ctx, s, limit/3) })
+		group.Go(func() { failed[i] = all.revokeIn(ctx, s, all.pace.try(limit)) })
 	}
 	group.Wait()
 	if err := cmp.Or(failed...); err != nil {
@@ -173,6 +174,6 @@ func (all *sessions) revokeIn(ctx context.Context, s *session, try time.Duration
 		if err == nil || !relock.IsRetryableErr(err) || !sleep(ctx, p.next()) {
 			return err
 		}
-		try = revokeLimit
+		try = all.limit()
 	}
 }

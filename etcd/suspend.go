@@ -4,40 +4,36 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/suspend"
 )
 
 // checkSuspendLocked marks all leases lost if the machine was suspended. The
 // clock that validity is measured by has missed that time. All leases are
 // marked before the mutex is unlocked, so that nobody finds one valid
 // afterwards.
-func (all *sessions) checkSuspendLocked() {
-	if !all.suspension.Fresh(time.Now()) {
-		all.suspension.Ask(all.suspendedLocked)
+func (all *sessions) checkSuspendLocked() { all.follow(all.monitor.Check(time.Now())) }
+
+// follow runs what follows a suspend, on its own goroutine: the mutex is held.
+func (all *sessions) follow(follow func()) {
+	if follow != nil {
+		all.tasks.Start(follow)
 	}
 }
 
-// suspendedLocked marks all leases lost.
-func (all *sessions) suspendedLocked() {
-	live := false
+// suspendedLocked marks all leases lost. What follows, each lease has started.
+func (all *sessions) suspendedLocked() (follow func()) {
 	for s := range all.leases {
-		live = live || s.over == nil
+		if s.over == nil {
+			follow = func() {}
+		}
 		s.loseLocked(errs.Suspended)
 	}
-	if live {
-		all.tasks.Start(func() { all.logger.Warn("relock: the machine was suspended, all holds are lost") })
-	}
+	return follow
 }
 
-// monitorSuspend checks for a suspend at intervals while there are leases. So a
-// hold also ends if nobody asks about it.
+// monitorSuspend checks for a suspend at intervals. So a hold also ends if
+// nobody asks about it.
 func (all *sessions) monitorSuspend() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.life.Err() != nil || len(all.leases) == 0 {
-		all.suspendTimer = nil
-		return
-	}
-	all.suspension.Ask(all.suspendedLocked)
-	all.suspendTimer.Reset(suspend.Pause)
+	all.follow(all.monitor.CheckNow())
 }

@@ -36,10 +36,10 @@ import (
 // [NewClientSentinel] with its options.
 //
 // A *redis.Ring is [relock.ErrInvalid]: processes that disagree about a dead
-// shard use different servers for one lock, which then has two holders. So is a
-// *redis.ClusterClient with ClusterSlots, as of redis.NewFailoverClusterClient:
-// servers that are no Cluster serve keys of others. Other implementations do
-// not say how they connect.
+// shard use different servers for one lock, which then has two holders. A
+// *redis.ClusterClient with ClusterSlots, as of redis.NewFailoverClusterClient,
+// is [relock.ErrInvalid], too: servers that are no Cluster serve keys of
+// others. Other implementations do not say how they connect.
 func NewClient(rdb redis.UniversalClient, opts ...relock.ClientOption) (*relock.Client, error) {
 	t, db, err := serversOf(rdb)
 	if err != nil {

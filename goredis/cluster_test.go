@@ -321,7 +321,8 @@ func TestClusterThatNamesNoHost(t *testing.T) {
 // encrypted connections.
 func TestDialerThatEncrypts(t *testing.T) {
 	t.Parallel()
-	s, address, config := startTLS(t, "--cluster-enabled", "yes", "--tls-cluster", "yes", "--port", redistest.FreePort(t), "--cluster-announce-ip", "127.0.0.1")
+	s, address, config := redistest.StartTLS(t, "--cluster-enabled", "yes", "--tls-cluster", "yes",
+		"--port", redistest.FreePort(t), "--cluster-announce-ip", "127.0.0.1")
 	s.Do(t, "CLUSTER", "ADDSLOTSRANGE", 0, slots-1)
 	dial := (&tls.Dialer{Config: config}).DialContext
 	c := newClient(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Dialer: dial}))

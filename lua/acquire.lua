@@ -9,7 +9,8 @@
 --
 -- 1 or {1, fencing token, set aside}: acquired, with a whole lease
 -- 0: held by others
--- -1: the key is of another kind or mode
+-- {2, ms}: the same; the key is kept for its minimum hold
+-- {-1, key}: the key is of another kind, see other_kind.lua
 
 if #ARGV[1] == 0 or not whole(ARGV[3], 10) then
   return redis.error_reply('ERR relock: acquire: bad arguments')
@@ -25,7 +26,10 @@ end
 
 local held = redis.pcall('GET', KEYS[1])
 if type(held) == 'table' then
-  return refused(held)
+  if string.find(held.err, 'WRONGTYPE', 1, true) then
+    return absent({-1, other_kind(KEYS[1])})
+  end
+  return held
 end
 if held == ARGV[1] then
   -- An earlier copy of this request acquired it. The lease starts again.
@@ -33,14 +37,16 @@ if held == ARGV[1] then
   return grant()
 end
 if held and (held ~= ARGV[2] or #ARGV[2] == 0) then
-  local mark = string.sub(held, 1, 11)
-  if mark == 'relock/1|f|' or (mark == 'relock/1|w|' and not string.find(held, ':pu:', 12, true)) then
-    return absent(-1)
+  if string.sub(held, 1, 11) == 'relock/1|w|' and not string.find(held, ':p', 12, true) then
+    return absent({-1, other_kind(KEYS[1])})
   end
   if string.sub(held, 1, 7) == 'relock/' then
+    if string.sub(held, 10, 10) == 'k' then
+      return {2, redis.call('PTTL', KEYS[1])}
+    end
     return 0
   end
-  return absent(-1)
+  return absent({-1, other_kind(KEYS[1])})
 end
 
 -- If the token is refused, there must be no hold.

@@ -6,6 +6,7 @@
 --   been granted the lock
 --
 -- 1: done
+-- 9: done; the hold was marked to end by force
 -- 4: done, but the scan limit was reached before a live waiter
 
 local hold, nonce = string.match(ARGV[1], '^([^:]+:%d+):[pr][fu]:[1-9]%d*(:?%x*)$')
@@ -19,6 +20,10 @@ if state == 'error' then
 end
 if hold then
   redis.call('ZREM', KEYS[2], ARGV[1])
+end
+if hold and ARGV[2] == '1' and state == 'held' and detail == '!' .. hold then
+  release()
+  return 9
 end
 if state == 'free' or (state == 'reserved' and detail == ARGV[1]) or (state == 'held' and detail == hold and ARGV[2] == '1') then
   return release()

@@ -10,17 +10,18 @@
 --
 -- {1} or {1, fencing token, set aside}: acquired, with a whole lease
 -- {0, ticket, ms until the lock expires, others in the queue}: still waits
+-- {2, ...}: still waits; the key is kept for its minimum hold
 -- {3}: is not queued, enqueue again
 -- {4, ...}: still waits; the lock is free, but the scan limit was reached
 --   before this waiter
--- {-1}: the key is of another kind or mode
+-- {-1, key}: the key is of another kind, see other_kind.lua
 
 local mode, nonce = string.match(ARGV[1], '^[^:]+:%d+:[pr]([fu]):[1-9]%d*(:?%x*)$')
 if not mode or not is_nonce(nonce) or not whole(ARGV[2], 10) or #ARGV[3] == 0 or not ARGV[4] then
   return redis.error_reply('ERR relock: claim: bad arguments')
 end
 
-local state, detail, kind_mode = lock_state(held)
+local state, detail, kind = lock_state(held)
 if state == 'error' then
   return detail
 end
@@ -30,8 +31,8 @@ end
 if state == 'reserved' and detail == ARGV[1] then
   return take(ARGV[1], state, ARGV[2], ARGV[3], ARGV[4])
 end
-if conflicts(ARGV[1], state, kind_mode) then
-  return {-1}
+if conflicts(ARGV[1], state, kind) then
+  return {-1, other_kind(KEYS[1])}
 end
 if #KEYS == 1 then
   return redis.error_reply('TRYAGAIN relock: claim: is not reserved; the queue is elsewhere')
@@ -41,6 +42,9 @@ if state ~= 'free' then
   if ticket then
     -- A replica refuses this write: its data may be old.
     redis.call('ZREM', KEYS[2], '')
+    if is_kept(state, detail) then
+      return waiting(2, ticket)
+    end
     return waiting(0, ticket)
   end
   return {3}
@@ -50,7 +54,7 @@ if not ticket then
   hand_off()
   return {3}
 end
-if mode == 'u' then
+if may_take(ARGV[1], mode) then
   local granted = take(ARGV[1], state, ARGV[2], ARGV[3], ARGV[4])
   redis.call('ZREM', KEYS[2], ARGV[1])
   return granted

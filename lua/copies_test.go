@@ -38,11 +38,11 @@ func TestLateCopiesOfScripts(t *testing.T) {
 		rows   []late
 	}{
 		{[][]script.Call{PlainHeld, PlainNext, PlainTook, PlainKept, NoKey}, []late{
-			{"acquire", AcquireOf(Plain1, "", LongLease), "+000."},
-			{"acquire, shorter", AcquireOf(Plain1, "", time.Second), "=000."},
-			{"acquire after an earlier value", AcquireOf(Plain1, Plain2, LongLease), "+.00."},
-			{"acquire, its earlier value is over", AcquireOf(Plain2, Plain1, LongLease), ".+00."},
-			{"acquire by another call", AcquireOf(Plain3, Plain1, LongLease), ".0+0."},
+			{"acquire", AcquireOf(Plain1, "", LongLease), "+00k."},
+			{"acquire, shorter", AcquireOf(Plain1, "", time.Second), "=00k."},
+			{"acquire after an earlier value", AcquireOf(Plain1, Plain2, LongLease), "+.0k."},
+			{"acquire, its earlier value is over", AcquireOf(Plain2, Plain1, LongLease), ".+0k."},
+			{"acquire by another call", AcquireOf(Plain3, Plain1, LongLease), ".0+k."},
 			{"renew", RenewOf(Plain1, LongLease), "+0000"},
 			{"renew, shorter", RenewOf(Plain1, time.Second), "=0000"},
 			{"release", ReleaseOf(Plain1, 0), ".00.0"},
@@ -54,8 +54,8 @@ func TestLateCopiesOfScripts(t *testing.T) {
 			HeldNext, HeldNext2, HeldOther, HeldKept, NoKey, // it is over
 			heldGiven, heldGiven2, heldGivenOn, // transferred
 		}, []late{
-			{"acquire", ReentrantAcquireOf(OwnerUs, Hold1, LongLease), "+++++" + "0000." + "000"},
-			{"acquire, shorter", ReentrantAcquireOf(OwnerUs, Hold1, time.Second), "=====" + "0000." + "000"},
+			{"acquire", ReentrantAcquireOf(OwnerUs, Hold1, LongLease), "+++++" + "000k." + "000"},
+			{"acquire, shorter", ReentrantAcquireOf(OwnerUs, Hold1, time.Second), "=====" + "000k." + "000"},
 			{"enter", EnterOf(Hold1, 2, 2, LongLease), ".+===" + "00000" + "000"},
 			{"enter, shorter", EnterOf(Hold1, 2, 2, time.Second), ".====" + "00000" + "000"},
 			{"enter with a high number", EnterOf(Hold1, 2, 99, LongLease), "....." + "00000" + "000"},
@@ -199,15 +199,15 @@ func TestQueueScriptsSentTwice(t *testing.T) {
 			held string
 			line []Wait
 		}{
-			"free":                    {},
-			"free, it waits":          {"", []Wait{w}},
-			"free, it waits second":   {"", []Wait{other, w, WaitNamed("c3", 1, letters)}},
-			"held":                    {holder.Held(), nil},
-			"held, it waits":          {holder.Held(), []Wait{other, w}},
-			"held by it":              {w.Held(), []Wait{other}},
-			"reserved for it":         {w.Reserved(), []Wait{other}},
-			"reserved for the other":  {other.Reserved(), []Wait{w}},
-			"of another kind or mode": {"r:c9:1", nil},
+			"free":                   {},
+			"free, it waits":         {"", []Wait{w}},
+			"free, it waits second":  {"", []Wait{other, w, WaitNamed("c3", 1, letters)}},
+			"held":                   {holder.Held(), nil},
+			"held, it waits":         {holder.Held(), []Wait{other, w}},
+			"held by it":             {w.Held(), []Wait{other}},
+			"reserved for it":        {w.Reserved(), []Wait{other}},
+			"reserved for the other": {other.Reserved(), []Wait{w}},
+			"of another kind":        {"r:c9:1", nil},
 		}
 		calls := map[string]script.Call{
 			"try": w.Try(), "enqueue": w.Enqueue(), "enqueue again": w.EnqueueAgain("77", ""), "enqueue after an earlier hold": w.EnqueueAgain("", holder.Hold()),

@@ -13,12 +13,13 @@
 --
 -- {1} or {1, fencing token, set aside}: acquired, with a whole lease
 -- {0, ticket, ms until the lock expires, others in the queue}: waits
+-- {2, ...}: waits; the key is kept for its minimum hold
 -- {4, ...}: waits; the lock is free, but the scan limit was reached before this
 --   waiter
 -- {5}: the queue is full
--- {-1}: the key is of another kind or mode
+-- {-1, key}: the key is of another kind, see other_kind.lua
 
-local client, kind, mode, nonce = string.match(ARGV[1], '^([^:]+):%d+:([pr])([fu]):[1-9]%d*(:?%x*)$')
+local client, mode, nonce = string.match(ARGV[1], '^([^:]+):%d+:[pr]([fu]):[1-9]%d*(:?%x*)$')
 local period = whole(ARGV[2], 1)
 if not client or not is_nonce(nonce) or not period or not string.find(ARGV[3], '^%d*$') or not whole(ARGV[5], 10) or #ARGV[6] == 0 or not ARGV[7] then
   return redis.error_reply('ERR relock: enqueue: bad arguments')
@@ -32,15 +33,15 @@ if ARGV[8] then
 end
 period = period * 1000
 
-local state, detail, kind_mode = lock_state()
+local state, detail, kind = lock_state()
 if state == 'error' then
   return detail
 end
 if already_granted(ARGV[1], state, detail, ARGV[5]) then
   return grant(KEYS[4], ARGV[1])
 end
-if conflicts(ARGV[1], state, kind_mode) then
-  return {-1}
+if conflicts(ARGV[1], state, kind) then
+  return {-1, other_kind(KEYS[1])}
 end
 if (state == 'reserved' and detail == ARGV[1]) or (state == 'held' and #ARGV[4] > 0 and detail == ARGV[4]) then
   return take(ARGV[1], state, ARGV[5], ARGV[6], ARGV[7])
@@ -49,17 +50,18 @@ if state ~= 'free' then
   if queue_full(limit) then
     return {5}
   end
-  return waiting(0, join_queue(client, period, clock()))
+  local ticket, others = join_queue(client, period, clock())
+  if is_kept(state, detail) then
+    return waiting(2, ticket, others)
+  end
+  return waiting(0, ticket, others)
 end
-if mode == 'u' then
+if may_take(ARGV[1], mode) then
   local granted = take(ARGV[1], state, ARGV[5], ARGV[6], ARGV[7])
   if #ARGV[3] > 0 then
     redis.call('ZREM', KEYS[2], ARGV[1])
   end
   return granted
-end
-if redis.call('EXISTS', KEYS[2]) == 0 then
-  return take(ARGV[1], state, ARGV[5], ARGV[6], ARGV[7])
 end
 if queue_full(limit) then
   local chosen, more = hand_off()

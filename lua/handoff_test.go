@@ -157,7 +157,7 @@ func TestQueueScriptHandOffAfterAKeep(t *testing.T) {
 			b.RequireDone(keep)
 			require.Equal(t, "2", b.Code(keep))
 			require.Equal(t, []string{string(w)}, b.Waits())
-			require.Equal(t, "0", b.Code(w.Claim()))
+			require.Equal(t, "2", b.Code(w.Claim()))
 			b.RequireTTL(5 * time.Second)
 			require.Equal(t, "2", b.Code(over))
 			b.RequireHandedTo(w, nil)

@@ -45,7 +45,8 @@ func (b *Multi) Acquire(value string, lease time.Duration, own int, earlier stri
 }
 
 // AcquireOrKeep is Acquire by a call that has kept keys under the value kept.
-// It keeps keys for the duration keep.
+// It keeps keys for the duration keep. The reply is without what a refusal says
+// of the key.
 func (b *Multi) AcquireOrKeep(value string, lease time.Duration, own int, earlier, kept string, keep time.Duration) []int64 {
 	b.Helper()
 	keys := b.Keys
@@ -53,9 +54,12 @@ func (b *Multi) AcquireOrKeep(value string, lease time.Duration, own int, earlie
 		key := keys[own-1]
 		keys = append([]string{key, key + script.QueueSuffix, key + script.HeartbeatSuffix}, keys...)
 	}
-	answer, err := redis.Int64s(b.Try(keys, value, lease.Milliseconds(), own, earlier, len(b.Keys), kept, keep.Milliseconds()))
+	answer, err := redis.Values(b.Try(keys, value, lease.Milliseconds(), own, earlier, len(b.Keys),
+		kept, keep.Milliseconds()))
 	require.NoError(b, err)
-	return answer
+	numbers, err := redis.Int64s(answer[:min(3, len(answer))], nil)
+	require.NoError(b, err)
+	return numbers
 }
 
 // Put sets what the keys hold: a value, "hash" for a hash, "" for nothing.

@@ -8,18 +8,21 @@
 -- ARGV[3] number of the lock that the call was handed, 0 for none
 -- ARGV[4] its value, or ""
 -- ARGV[5] how many locks
--- ARGV[6] value of the locks that the call keeps, or ""
+-- ARGV[6] value of the locks that the call keeps, or of an earlier try that is
+--   being released, or ""
 -- ARGV[7] ms to keep the locks before one that is held, 0 for none
 --
 -- {1} or {1, fencing token}: all are acquired, with a whole lease
--- {0, n}: the n-th is held by others; the ones before it are kept under the
---   value, if that was requested, and no other was acquired
--- {-1, n}: the n-th is of another kind or mode
+-- {0, n, handed}: the n-th is held by others; the ones before it are kept under
+--   the value, if that was requested, and no other was acquired
+-- {2, n, handed, ms}: the same; the n-th is kept for its minimum hold
+-- {-1, n, handed, key}: the n-th is of another kind, see other_kind.lua
 --
 -- If the call is refused and still has the lock that it was handed, that lock
--- is handed off, unless it is kept. Then a third number is the reply of
--- release: 4 if the scan limit was reached before a live waiter. A lock that is
--- kept is no hold. The caller releases what it kept behind the n-th lock.
+-- is handed off, unless it is kept. Then `handed` is the reply of release: 4 if
+-- the scan limit was reached before a live waiter. Otherwise it is 0. A lock
+-- that is kept is no hold. The caller releases what it kept behind the n-th
+-- lock.
 
 local lease, own, locks, keep = whole(ARGV[2], 10), whole(ARGV[3], 0), whole(ARGV[5], 1), whole(ARGV[7], 0)
 if #ARGV[1] == 0 or not lease or not own or not locks or not keep or locks > 100 or own > locks or (own > 0 and #ARGV[4] == 0) then
@@ -70,32 +73,34 @@ end
 -- refuse returns the reply when the n-th lock is not available. It keeps the
 -- locks before it if that was requested. Otherwise it hands off the one that
 -- the call was handed, so that no second request is needed for it.
-local function refuse(code, n)
-  local kept = 0
-  if code == 0 and keep > 0 then
+local function refuse(code, n, found)
+  local kept, handed = 0, 0
+  if code ~= -1 and keep > 0 then
     kept = n - 1
     take(kept, keep)
   end
-  if values[own] ~= ARGV[4] or own <= kept then
-    return {code, n}
+  if values[own] == ARGV[4] and own > kept then
+    handed = release()
   end
-  return {code, n, release()}
+  return {code, n, handed, found}
 end
 
 for i = 1, locks do
   local held = values[i]
   if odd and not held and redis.call('EXISTS', KEYS[before + i]) == 1 then
-    return refuse(-1, i)
+    return refuse(-1, i, other_kind(KEYS[before + i]))
   end
   if not ours(i) then
-    local mark = string.sub(held, 1, 11)
-    if mark == 'relock/1|f|' or (mark == 'relock/1|w|' and not string.find(held, ':pu:', 12, true)) then
-      return refuse(-1, i)
+    if string.sub(held, 1, 11) == 'relock/1|w|' and not string.find(held, ':p', 12, true) then
+      return refuse(-1, i, other_kind(KEYS[before + i]))
     end
     if string.sub(held, 1, 7) == 'relock/' then
+      if string.sub(held, 10, 10) == 'k' then
+        return refuse(2, i, redis.call('PTTL', KEYS[before + i]))
+      end
       return refuse(0, i)
     end
-    return refuse(-1, i)
+    return refuse(-1, i, other_kind(KEYS[before + i]))
   end
 end
 

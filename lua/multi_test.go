@@ -26,22 +26,22 @@ func TestMultiScript(t *testing.T) {
 		{"all are free", []string{"", "", ""}, 0, "", []int64{1}},
 		{"all are ours", []string{Plain1, Plain1, Plain1}, 0, "", []int64{1}},
 		{"some are ours", []string{"", Plain1, ""}, 0, "", []int64{1}},
-		{"the first is held", []string{Plain3, "", ""}, 0, "", []int64{0, 1}},
-		{"the last is held", []string{"", "", Plain3}, 0, "", []int64{0, 3}},
-		{"two are held", []string{"", Plain3, Plain3}, 0, "", []int64{0, 2}},
-		{"held and ours", []string{Plain1, Plain3, ""}, 0, "", []int64{0, 2}},
-		{"kept", []string{"", kept, ""}, 0, "", []int64{0, 2}},
-		{"reserved", []string{reserved, "", ""}, 0, "", []int64{0, 1}},
-		{"fair", []string{"", "", fair}, 0, "", []int64{-1, 3}},
-		{"reserved for a fair one", []string{fairWait, "", ""}, 0, "", []int64{-1, 1}},
-		{"reserved for a reentrant one", []string{"", reenter, ""}, 0, "", []int64{-1, 2}},
-		{"something else", []string{"", "text", ""}, 0, "", []int64{-1, 2}},
-		{"another type", []string{"", "hash", Plain3}, 0, "", []int64{-1, 2}},
-		{"ours, and another type", []string{Plain1, "", "hash"}, 0, "", []int64{-1, 3}},
+		{"the first is held", []string{Plain3, "", ""}, 0, "", []int64{0, 1, 0}},
+		{"the last is held", []string{"", "", Plain3}, 0, "", []int64{0, 3, 0}},
+		{"two are held", []string{"", Plain3, Plain3}, 0, "", []int64{0, 2, 0}},
+		{"held and ours", []string{Plain1, Plain3, ""}, 0, "", []int64{0, 2, 0}},
+		{"kept", []string{"", kept, ""}, 0, "", []int64{2, 2, 0}},
+		{"reserved", []string{reserved, "", ""}, 0, "", []int64{0, 1, 0}},
+		{"held by a fair call", []string{"", "", fair}, 0, "", []int64{0, 3, 0}},
+		{"reserved for a fair one", []string{fairWait, "", ""}, 0, "", []int64{0, 1, 0}},
+		{"reserved for a reentrant one", []string{"", reenter, ""}, 0, "", []int64{-1, 2, 0}},
+		{"something else", []string{"", "text", ""}, 0, "", []int64{-1, 2, 0}},
+		{"another type", []string{"", "hash", Plain3}, 0, "", []int64{-1, 2, 0}},
+		{"ours, and another type", []string{Plain1, "", "hash"}, 0, "", []int64{-1, 3, 0}},
 		{"the call has one by itself", []string{"", Plain2, ""}, 2, Plain2, []int64{1}},
 		{"that one has ended", []string{"", "", ""}, 2, Plain2, []int64{1}},
-		{"that one is another's now", []string{"", Plain3, ""}, 2, Plain2, []int64{0, 2}},
-		{"it is on another key", []string{"", Plain2, ""}, 3, Plain2, []int64{0, 2}},
+		{"that one is another's now", []string{"", Plain3, ""}, 2, Plain2, []int64{0, 2, 0}},
+		{"it is on another key", []string{"", Plain2, ""}, 3, Plain2, []int64{0, 2, 0}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := NewMulti(t, server, 3)
@@ -79,12 +79,12 @@ func TestMultiScriptKeeps(t *testing.T) {
 		want   []int64
 		after  []string
 	}{
-		{"free ones", []string{"", "", Plain3, ""}, 0, []int64{0, 3}, []string{Plain1, Plain1, Plain3, ""}},
-		{"nothing", []string{Plain3, "", "", ""}, 0, []int64{0, 1}, []string{Plain3, "", "", ""}},
-		{"kept before", []string{kept, kept, Plain3, ""}, 0, []int64{0, 3}, []string{Plain1, Plain1, Plain3, ""}},
-		{"the one that it was handed", []string{kept, handed, Plain3, ""}, 2, []int64{0, 3}, []string{Plain1, Plain1, Plain3, ""}},
+		{"free ones", []string{"", "", Plain3, ""}, 0, []int64{0, 3, 0}, []string{Plain1, Plain1, Plain3, ""}},
+		{"nothing", []string{Plain3, "", "", ""}, 0, []int64{0, 1, 0}, []string{Plain3, "", "", ""}},
+		{"kept before", []string{kept, kept, Plain3, ""}, 0, []int64{0, 3, 0}, []string{Plain1, Plain1, Plain3, ""}},
+		{"the one that it was handed", []string{kept, handed, Plain3, ""}, 2, []int64{0, 3, 0}, []string{Plain1, Plain1, Plain3, ""}},
 		{"not the one that it was handed behind", []string{kept, Plain3, handed, ""}, 3, []int64{0, 2, 1}, []string{Plain1, Plain3, "", ""}},
-		{"kept ones behind are left to the caller", []string{"", Plain3, kept, ""}, 0, []int64{0, 2}, []string{Plain1, Plain3, kept, ""}},
+		{"kept ones behind are left to the caller", []string{"", Plain3, kept, ""}, 0, []int64{0, 2, 0}, []string{Plain1, Plain3, kept, ""}},
 		{"nothing before another kind", []string{kept, handed, "text", ""}, 2, []int64{-1, 3, 1}, []string{kept, "", "text", ""}},
 		{"all, for the hold", []string{kept, kept, handed, ""}, 3, []int64{1}, []string{Plain1, Plain1, Plain1, Plain1}},
 	} {
@@ -109,15 +109,15 @@ func TestMultiScriptLateCopiesOfAKeep(t *testing.T) {
 	b := NewMulti(t, server, 3)
 	require.Equal(t, []int64{1}, b.AcquireOrKeep(Plain1, LongLease, 0, "", "", wayKeep))
 	b.Do("SET", b.Keys[2], Plain3, "PX", Lease.Milliseconds())
-	require.Equal(t, []int64{0, 3}, b.AcquireOrKeep(Plain1, LongLease, 0, "", "", wayKeep))
+	require.Equal(t, []int64{0, 3, 0}, b.AcquireOrKeep(Plain1, LongLease, 0, "", "", wayKeep))
 	RequireExpiry(t, LongLease, b.TTL(b.Keys[0]))
 	RequireExpiry(t, LongLease, b.TTL(b.Keys[1]))
 
 	b.Put("", "", Plain3)
-	require.Equal(t, []int64{0, 3}, b.AcquireOrKeep(Plain1, LongLease, 0, "", "", wayKeep))
+	require.Equal(t, []int64{0, 3, 0}, b.AcquireOrKeep(Plain1, LongLease, 0, "", "", wayKeep))
 	b.Do("DEL", b.Keys[2])
 	require.Equal(t, []int64{1}, b.AcquireOrKeep(Plain2, LongLease, 0, "", Plain1, wayKeep))
-	require.Equal(t, []int64{0, 1}, b.AcquireOrKeep(Plain1, LongLease, 0, "", "", wayKeep), "late")
+	require.Equal(t, []int64{0, 1, 0}, b.AcquireOrKeep(Plain1, LongLease, 0, "", "", wayKeep), "late")
 	require.Equal(t, []string{Plain2, Plain2, Plain2}, b.Holds())
 	RequireExpiry(t, LongLease, b.TTL(b.Keys[0]))
 }
@@ -126,7 +126,7 @@ func TestMultiScriptLateCopiesOfAKeep(t *testing.T) {
 func TestMultiScriptLeavesAnEmptyString(t *testing.T) {
 	b := NewMulti(t, server, 2)
 	b.Do("SET", b.Keys[1], "")
-	require.Equal(t, []int64{-1, 2}, b.AcquireOrKeep(Plain1, LongLease, 0, "", "", wayKeep))
+	require.Equal(t, []int64{-1, 2, 0}, b.AcquireOrKeep(Plain1, LongLease, 0, "", "", wayKeep))
 	require.Equal(t, int64(1), b.Do("EXISTS", b.Keys[0], b.Keys[1]))
 }
 
@@ -167,11 +167,11 @@ func TestMultiScriptHandsOff(t *testing.T) {
 			require.Equal(t, tt.want, acquire(handed.Held()))
 			require.Equal(t, next.Reserved(), b.Lock())
 			require.Equal(t, []string{string(next) + " " + b.Key}, l.Heard())
-			require.Equal(t, []int64{0, 1}, acquire(handed.Held()), "a copy finds the first key taken")
+			require.Equal(t, []int64{0, 1, 0}, acquire(handed.Held()), "a copy finds the first key taken")
 			require.Equal(t, next.Reserved(), b.Lock())
 
 			hand(next)
-			require.Equal(t, []int64{0, 1}, acquire(Plain2), "it is the next holder's")
+			require.Equal(t, []int64{0, 1, 0}, acquire(Plain2), "it is the next holder's")
 			require.Equal(t, next.Held(), b.Lock())
 			require.Equal(t, tt.busy, b.Holds()[2-tt.own])
 

@@ -9,6 +9,7 @@
 -- {1, name, ms, receivers}: name is the waiter of this client that the lock is
 --   reserved for, or its hold, or ""; ms until the lock expires; receivers of
 --   the client's channel, -1 if it may not publish
+-- {2, ...}: the key is kept for its minimum hold
 -- {4, ...}: the scan limit was reached before a live waiter
 -- {-1, ...}: the key is of another kind
 
@@ -59,6 +60,9 @@ elseif state == 'alien' then
   code = -1
 else
   name = detail
+  if is_kept(state, detail) then
+    code = 2
+  end
 end
 if string.sub(name, 1, #ARGV[1] + 1) ~= ARGV[1] .. ':' then
   name = ''

@@ -27,7 +27,7 @@ func TestQueueScriptPollAnswers(t *testing.T) {
 			other.Held():               {"1", "", 0},
 			mine.Reserved():            {"1", string(mine), 1},
 			other.Reserved():           {"1", "", 1},
-			lockspec.KeptValue(Plain1): {"1", "", 0},
+			lockspec.KeptValue(Plain1): {"2", "", 0},
 			"something foreign":        {"-1", "", 0},
 		} {
 			t.Run(letters+"/"+held, func(t *testing.T) {

@@ -48,9 +48,9 @@ local function queue_time(now, last)
 end
 
 -- lock_state returns what the key is: 'free'; 'reserved' and the waiter;
--- 'held', the id of the hold, and kind and mode; 'alien' for a foreign key;
--- 'error' and the reply. Kind and mode are '' if they are not known. A script
--- that has read the key gives the reply to that GET.
+-- 'held', the id of the hold, and its kind; 'alien' for a foreign key; 'error'
+-- and the reply. The kind is '' if it is not known. A script that has read the
+-- key gives the reply to that GET.
 local function lock_state(value)
   if value == nil then
     value = redis.pcall('GET', KEYS[1])
@@ -61,13 +61,10 @@ local function lock_state(value)
   if type(value) == 'string' then
     local mark, name = string.match(value, '^relock/1|(%l)|([^|]*)')
     if mark == 'w' then
-      return 'reserved', name, tostring(string.match(name, ':([pr][fu]):'))
+      return 'reserved', name, tostring(string.match(name, ':([pr])[fu]:'))
     end
-    if mark == 'p' then
-      return 'held', name, 'pu'
-    end
-    if mark == 'f' then
-      return 'held', name, 'pf'
+    if mark == 'p' or mark == 'f' then
+      return 'held', name, 'p'
     end
     if string.sub(value, 1, 7) == 'relock/' then
       return 'held', '', ''
@@ -77,7 +74,7 @@ local function lock_state(value)
   if not string.find(value.err, 'WRONGTYPE', 1, true) then
     return 'error', value, ''
   end
-  local stored = redis.pcall('HMGET', KEYS[1], 'hold', 'mode')
+  local stored = redis.pcall('HMGET', KEYS[1], 'hold')
   if stored.err then
     if string.find(stored.err, 'WRONGTYPE', 1, true) then
       return 'alien', '', ''
@@ -87,10 +84,7 @@ local function lock_state(value)
   if not stored[1] then
     return 'alien', '', ''
   end
-  if stored[2] then
-    return 'held', stored[1], 'rf'
-  end
-  return 'held', stored[1], 'ru'
+  return 'held', stored[1], 'r'
 end
 
 -- heartbeat records that a client is alive, and whether the server sees its

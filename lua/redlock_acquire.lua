@@ -13,12 +13,13 @@
 --
 -- {1, server} or {1, server, fencing token}: acquired, with a whole lease
 -- {0, server}: held by others
+-- {2, server, ms}: the same; the key is kept for its minimum hold
 -- {6, server, s}: the server has been up for s only
--- {-1, server}: the key is of another kind or mode
+-- {-1, server, key}: the key is of another kind, see other_kind.lua
 -- {0, server, ms, receivers, holder}, if the call waits: what is left of the
 --   other lease; receivers of the client's channel, -1 if it may not publish,
 --   -2 if the waiter is in no list; the name of the RedLock's hold, which is
---   the same on all nodes, or ""
+--   the same on all nodes, or "". 2 in place of 0 if the key is kept
 --
 -- A replica answers READONLY, whatever it has of the lock: it grants none.
 --
@@ -95,20 +96,27 @@ end
 
 -- others returns the reply if others hold the lock.
 local function others(held)
+  local code = 0
+  if string.sub(held, 10, 10) == 'k' then
+    code = 2
+  end
   if not list_key then
+    if code == 2 then
+      return absent({2, server, redis.call('PTTL', KEYS[1])})
+    end
     return absent({0, server})
   end
-  local holder = string.match(held, '^relock/1|[pk]|([^|]*)%.%d+|')
+  local holder = string.match(held, '^relock/1|[pk]|!?([^|]*)%.%d+|')
   if not holder then
     holder = ''
   end
-  return absent({0, server, redis.call('PTTL', KEYS[1]), join_list(), holder})
+  return absent({code, server, redis.call('PTTL', KEYS[1]), join_list(), holder})
 end
 
 local held = redis.pcall('GET', KEYS[1])
 if type(held) == 'table' then
   if string.find(held.err, 'WRONGTYPE', 1, true) then
-    return absent({-1, server})
+    return absent({-1, server, other_kind(KEYS[1])})
   end
   return held
 end
@@ -120,14 +128,13 @@ if held == ARGV[1] then
   return grant()
 end
 if held then
-  local mark = string.sub(held, 1, 11)
-  if mark == 'relock/1|f|' or (mark == 'relock/1|w|' and not string.find(held, ':pu:', 12, true)) then
-    return absent({-1, server})
+  if string.sub(held, 1, 11) == 'relock/1|w|' and not string.find(held, ':p', 12, true) then
+    return absent({-1, server, other_kind(KEYS[1])})
   end
   if string.sub(held, 1, 7) == 'relock/' then
     return others(held)
   end
-  return absent({-1, server})
+  return absent({-1, server, other_kind(KEYS[1])})
 end
 
 -- If the token is refused, there must be no hold.

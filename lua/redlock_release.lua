@@ -4,8 +4,9 @@
 --
 -- KEYS[4] the list of waiters; absent if the script may use only the lock's key
 
-if KEYS[4] then
-  if redis.pcall('EXISTS', KEYS[4]) == 1 and redis.pcall('GET', KEYS[1]) == ARGV[1] then
+if KEYS[4] and redis.pcall('EXISTS', KEYS[4]) == 1 then
+  local value = redis.pcall('GET', KEYS[1])
+  if value == ARGV[1] or unmarked(value) == ARGV[1] then
     notify(KEYS[4])
   end
 end

@@ -9,7 +9,8 @@
 --
 -- 1 or {1, fencing token, set aside}: acquired, with a whole lease
 -- 0: held by others
--- -1: the key is of another kind or mode
+-- {2, ms}: the same; the key is kept for its minimum hold
+-- {-1, key}: the key is of another kind, see other_kind.lua
 
 if #ARGV[1] == 0 or #ARGV[2] == 0 or not whole(ARGV[3], 10) or not ARGV[4] then
   return redis.error_reply('ERR relock: reentrant_acquire: bad arguments')
@@ -24,21 +25,27 @@ local function grant()
 end
 
 if redis.call('EXISTS', KEYS[1]) == 1 then
-  local stored = redis.pcall('HMGET', KEYS[1], 'hold', 'mode')
+  local stored = redis.pcall('HMGET', KEYS[1], 'hold')
   if stored.err then
     local value = redis.pcall('GET', KEYS[1])
-    if type(value) == 'string' and string.find(value, '^relock/1|w|.*:ru:') then
-      return 0
+    if type(value) == 'string' and string.find(value, '^relock/1|w|.*:r[fu]:') then
+      return absent(0)
     end
     if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
       return value
     end
-    return refused(stored)
+    if string.find(stored.err, 'WRONGTYPE', 1, true) then
+      return absent({-1, other_kind(KEYS[1])})
+    end
+    return stored
   end
-  if not stored[1] or stored[2] then
-    return absent(-1)
+  if not stored[1] then
+    return absent({-1, other_kind(KEYS[1])})
   end
   if stored[1] ~= ARGV[2] then
+    if string.sub(stored[1], 1, 5) == 'kept:' then
+      return {2, redis.call('PTTL', KEYS[1])}
+    end
     return 0
   end
   -- An earlier copy of this request acquired it. The lease starts again.

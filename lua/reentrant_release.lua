@@ -15,6 +15,8 @@
 -- 1: the change is applied, or a newer one was
 -- 2: was released before, and was kept
 -- 4: is released, but the scan limit was reached before a live waiter
+-- 9: the hold was marked to end by force. It is released, unless a level is
+--   wanted
 -- 0: not held by the caller
 -- -1: the key is of another kind
 --
@@ -37,8 +39,21 @@ if hold == 'kept:' .. ARGV[2] then
   end
   return 2
 end
-if hold ~= ARGV[2] and hold ~= ARGV[7] then
+
+-- is_ours reports whether an id is that of a hold that this request names.
+local function is_ours(id)
+  if id and (id == ARGV[2] or id == ARGV[7]) then
+    return true
+  end
+  return false
+end
+
+local forced = is_ours(string.match(tostring(hold), '^!(.*)$'))
+if not forced and not is_ours(hold) then
   return absent(0)
+end
+if forced and count > 0 then
+  return absent(9)
 end
 
 if count > 0 then
@@ -54,6 +69,10 @@ if count > 0 then
 end
 if ARGV[6] and #KEYS == 3 then
   redis.pcall('ZREM', KEYS[2], ARGV[6])
+end
+if forced then
+  release()
+  return 9
 end
 if keep == 0 then
   return release()

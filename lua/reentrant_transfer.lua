@@ -16,6 +16,7 @@
 -- 1 or {1, fencing token, set aside}: the lock is the next hold, with a whole
 --   lease
 -- 0: it is neither hold
+-- 9: either is marked to end by force, and nothing was changed
 -- 8: the fencing token was never given, and nothing was changed
 -- -1: the key is of another kind
 
@@ -39,6 +40,9 @@ if stored[1] == ARGV[3] then
   -- An earlier copy of this request did it. The lease starts again.
   lengthen(ARGV[5])
   return grant()
+end
+if stored[1] == '!' .. ARGV[1] or stored[1] == '!' .. ARGV[3] then
+  return absent(9)
 end
 if stored[1] ~= ARGV[1] then
   return absent(0)

@@ -13,6 +13,7 @@
 -- 1: released
 -- 2: was released before, and was kept
 -- 4: released, but the scan limit was reached before a live waiter
+-- 9: the hold was marked to end by force, and is released
 -- 0: not held by the caller
 -- -1: the key is of another kind
 --
@@ -27,11 +28,25 @@ end
 if type(held) == 'table' then
   return refused(held)
 end
-if (held == ARGV[1] or held == ARGV[5]) and keep == 0 then
+
+-- is_ours reports whether a value is that of a hold that this request names.
+local function is_ours(value)
+  if value and (value == ARGV[1] or value == ARGV[5]) then
+    return true
+  end
+  return false
+end
+
+local forced = is_ours(unmarked(held))
+if forced or (is_ours(held) and keep == 0) then
   if ARGV[4] and #KEYS == 3 then
     redis.pcall('ZREM', KEYS[2], ARGV[4])
   end
-  return release()
+  local answer = release()
+  if forced then
+    return 9
+  end
+  return answer
 end
 if #ARGV[3] > 0 and held == ARGV[3] then
   if keep == 0 then
@@ -39,7 +54,7 @@ if #ARGV[3] > 0 and held == ARGV[3] then
   end
   return 2
 end
-if held ~= ARGV[1] and held ~= ARGV[5] then
+if not is_ours(held) then
   return absent(0)
 end
 -- PEXPIRE is never refused when memory is full, and lets the SET after it pass.

@@ -42,6 +42,9 @@ func TestScriptsOnAReplica(t *testing.T) {
 		wants(script.RedLockAcquire, "a", ""), wants(script.RedLockWait, "a", "c1:1:q"), wants(script.RedLockWait.Fenced, "a", "c1:1:q"),
 		permit.Release(), permit.Renew(time.Second), semaphoreForce,
 	}, forLeast...)
+	for _, w := range []Wait{WaitNamed("c1", 1, "pu"), reads, permit} {
+		all = append(all, w.End("look", ""), w.End("end", "why", "h"), w.End("free", "why", "h"))
+	}
 	for content, put := range map[string]func(){
 		"nothing":       func() {},
 		"a reservation": func() { b.Store(WaitNamed("c1", 1, "rf").Reserved()) },
@@ -75,6 +78,20 @@ func TestScriptsOnAReplicaThatHasTheLock(t *testing.T) {
 		b.RequireError(w.Claim(), "READONLY")
 	}
 	b.RequireError(rwForce, "READONLY")
+	for _, letters := range append([]string{"su", "wf"}, allLetters...) {
+		holder := WaitNamed("c2", 1, letters)
+		for _, marked := range []bool{false, true} {
+			onReplica(b, func() {
+				b.RequireDone(holder.Try())
+				if marked {
+					b.Mark(holder)
+				}
+			})
+			for _, call := range []script.Call{holder.End("look", ""), holder.End("end", "why", holder.Hold()), holder.Release()} {
+				b.RequireError(call, "READONLY")
+			}
+		}
+	}
 }
 
 // A node of a RedLock that is a replica of another one has that one's hold,

@@ -8,7 +8,8 @@
 --   'r:<hold>' reads. 'w:<hold>' writes, and may read as well. 'v:<waiter>' is
 --   a reservation.
 --   Besides: '#<hold>', the number of the hold's newest change, below 0; and,
---   for ever, 'relock/1|f' (fair) or 'relock/1|u'.
+--   for ever, 'relock/1|f' (fair) or 'relock/1|u'. That is the mode of the call
+--   that made the key, for people and for clients that mix no modes.
 -- KEYS[2] the queue
 -- KEYS[3] the heartbeats
 -- KEYS[4] for inspection: of each hold '<reads>:<writes>|<info>|<owner>'. No
@@ -92,18 +93,6 @@ local function rw_state()
   return 'read', mode
 end
 
--- conflicts reports whether the lock is of another kind or mode than the
--- waiter.
-local function conflicts(mode, state, other)
-  if state == 'alien' then
-    return true
-  end
-  if state ~= 'free' and other ~= mode then
-    return true
-  end
-  return false
-end
-
 -- record_levels records how many levels a hold has, for inspection.
 local function record_levels(hold, reads, writes)
   if not KEYS[4] then
@@ -115,12 +104,13 @@ local function record_levels(hold, reads, writes)
   end
 end
 
--- remove removes an entry, and all that is stored about its hold.
+-- remove removes an entry, marked or not, and all that is stored about its
+-- hold.
 local function remove(entry)
   local hold = string.sub(entry, 3)
   redis.call('ZREM', KEYS[1], entry, '#' .. hold)
   if KEYS[4] then
-    redis.pcall('HDEL', KEYS[4], hold)
+    redis.pcall('HDEL', KEYS[4], (string.gsub(hold, '^!', '')))
   end
 end
 

@@ -8,6 +8,7 @@
 --   been granted the lock
 --
 -- 1: done
+-- 9: done; the hold was marked to end by force
 -- 4: done, but the scan limit was reached before a live waiter
 
 local hold = string.match(ARGV[1], waiter_name)
@@ -30,6 +31,12 @@ if hold then
   if ARGV[2] == '1' then
     remove('r:' .. hold)
     remove('w:' .. hold)
+    local marked = held('!' .. hold)
+    if marked then
+      remove(marked .. ':!' .. hold)
+      pass_on()
+      return 9
+    end
   end
 end
 return pass_on()

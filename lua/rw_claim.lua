@@ -11,9 +11,9 @@
 -- {0, ticket, ms until the lock expires, others in the queue}: still waits
 -- {3}: is not queued, enqueue again
 -- {4, ...}: still waits; the scan limit was reached before this waiter
--- {-1}: the key is of another kind or mode
+-- {-1, key}: the key is of another kind, see other_kind.lua
 
-local hold, _, _, mode = string.match(ARGV[1], waiter_name)
+local hold = string.match(ARGV[1], waiter_name)
 local lease = whole(ARGV[2], 10)
 if not hold or not lease or #ARGV[3] == 0 or not ARGV[4] then
   return redis.error_reply('ERR relock: rw_claim: bad arguments')
@@ -23,8 +23,8 @@ local state, detail = rw_state()
 if state == 'error' then
   return detail
 end
-if conflicts(mode, state, detail) then
-  return {-1}
+if state == 'alien' then
+  return {-1, other_kind(KEYS[1])}
 end
 if already_granted(ARGV[1], lease) then
   return grant(KEYS[5], ARGV[1])

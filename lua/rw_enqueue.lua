@@ -15,7 +15,7 @@
 -- {0, ticket, ms until the lock expires, others in the queue}: waits
 -- {4, ...}: waits; the scan limit was reached before this waiter
 -- {5}: the queue is full
--- {-1}: the key is of another kind or mode
+-- {-1, key}: the key is of another kind, see other_kind.lua
 
 local hold, client, kind, mode, _, permits = string.match(ARGV[1], waiter_name)
 local period, lease, owner, info = whole(ARGV[2], 1), whole(ARGV[5], 10), ARGV[6], ARGV[7]

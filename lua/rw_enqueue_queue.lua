@@ -6,8 +6,8 @@ local state, detail = rw_state()
 if state == 'error' then
   return detail
 end
-if conflicts(mode, state, detail) then
-  return {-1}
+if state == 'alien' then
+  return {-1, other_kind(KEYS[1])}
 end
 if already_granted(ARGV[1], lease) then
   return grant(KEYS[5], ARGV[1])

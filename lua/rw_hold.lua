@@ -16,7 +16,12 @@ local function make_hold(waiter, lease, owner, info, now, existed, expire)
     number = string.format('%.0f', -(now + keep * 1000))
   end
   local granted = grant(KEYS[5], waiter)
-  redis.call('ZADD', KEYS[1], 'inf', marker .. mode, string.format('%.0f', now + lease * 1000), entry, number, '#' .. hold)
+  local ends = string.format('%.0f', now + lease * 1000)
+  if existed == 0 then
+    redis.call('ZADD', KEYS[1], 'inf', marker .. mode, ends, entry, number, '#' .. hold)
+  else -- it has a mode, and two would make it no lock
+    redis.call('ZADD', KEYS[1], ends, entry, number, '#' .. hold)
+  end
   local done, left = pcall(expire, waiter, lease)
   if not done then
     -- Permission denied. Without an expiry the lock would stay for ever. So it

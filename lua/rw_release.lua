@@ -10,6 +10,8 @@
 --
 -- 1: the change is applied, or a newer one was
 -- 4: the same, but the scan limit was reached before a live waiter
+-- 9: the hold was marked to end by force. It is released, unless a level is
+--   wanted
 -- 0: not held by the caller
 -- -1: the key is of another kind
 

@@ -10,7 +10,16 @@ if state == 'alien' then
 end
 local entry, at = held(ARGV[1])
 if not entry then
-  return absent(0)
+  entry = held('!' .. ARGV[1])
+  if not entry then
+    return absent(0)
+  end
+  if reads + writes > 0 then
+    return absent(9)
+  end
+  remove(entry .. ':!' .. ARGV[1])
+  pass_on()
+  return 9
 end
 if reads + writes == 0 then
   remove(entry .. ':' .. ARGV[1])

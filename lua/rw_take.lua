@@ -34,7 +34,7 @@ local function already_granted(waiter, lease)
 end
 
 -- may_take reports whether a new call may acquire the lock: nobody waits or, if
--- it is unfair, nobody has waited for long.
+-- the call and the first waiter are unfair, nobody has waited for long.
 local function may_take(kind, mode, state, permits)
   if not compatible(kind, state, permits, 0) then
     return false
@@ -44,7 +44,8 @@ local function may_take(kind, mode, state, permits)
     return true
   end
   local waited = now - head[2]
-  if mode == 'u' and waited >= 0 and waited <= recent then
+  local _, _, _, first = string.match(head[1], waiter_name)
+  if mode == 'u' and first ~= 'f' and waited >= 0 and waited <= recent then
     return true
   end
   return false

@@ -19,8 +19,8 @@ local function take_beside(waiter, lease)
   if redis.pcall('EXISTS', KEYS[2]) ~= 0 then
     return nil
   end
-  local own = redis.pcall('ZMSCORE', KEYS[1], marker .. mode, 'r:' .. hold, 'v:' .. waiter)
-  if own.err or not own[1] or own[2] or own[3] then
+  local own = redis.pcall('ZMSCORE', KEYS[1], 'r:' .. hold, 'v:' .. waiter, marker .. 'u', marker .. 'f')
+  if own.err or own[1] or own[2] or not (own[3] or own[4]) then
     return nil
   end
   if redis.call('ZCOUNT', KEYS[1], 1, '9007199254740991') >= tonumber(permits) then

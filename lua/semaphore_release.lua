@@ -7,6 +7,7 @@
 -- 1: released
 -- 2: released, now or before, and kept for its minimum hold
 -- 4: as 1, but the scan limit was reached before a live waiter
+-- 9: the hold was marked to end by force, and is released
 -- 0: not held by the caller
 -- -1: the key is of another kind
 

@@ -9,6 +9,11 @@ if state == 'alien' then
   return absent(-1)
 end
 if not held(ARGV[1]) then
+  if held('!' .. ARGV[1]) then
+    leave('!' .. ARGV[1], redis.call('ZSCORE', KEYS[1], '#!' .. ARGV[1]), now, true)
+    pass_on()
+    return 9
+  end
   if end_of('k:' .. ARGV[1]) then
     return 2
   end

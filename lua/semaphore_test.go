@@ -72,10 +72,10 @@ func TestSemaphoreScriptAnswers(t *testing.T) {
 	}
 }
 
-// A read/write lock, a semaphore and a semaphore of the other mode do not mix.
+// A read/write lock and a semaphore do not mix.
 func TestSemaphoreScriptConflicts(t *testing.T) {
-	kinds := map[string]Wait{"semaphore": permits(1, "f", 2, 0)[0], "unfair": permits(1, "u", 2, 0)[0], "read/write": WaitNamed("c1", 1, "sf")}
-	holders := map[string]Wait{"semaphore": permits(2, "f", 2, 0)[1], "unfair": permits(2, "u", 2, 0)[1], "read/write": WaitNamed("c2", 1, "sf")}
+	kinds := map[string]Wait{"semaphore": permits(1, "f", 2, 0)[0], "read/write": WaitNamed("c1", 1, "sf")}
+	holders := map[string]Wait{"semaphore": permits(2, "f", 2, 0)[1], "read/write": WaitNamed("c2", 1, "sf")}
 	for there, holder := range holders {
 		for asked, w := range kinds {
 			if there == asked {
@@ -85,11 +85,7 @@ func TestSemaphoreScriptConflicts(t *testing.T) {
 				b := NewHeld(t, server, holder)
 				b.Queued(holder)
 				before := b.Everything()
-				calls := []script.Call{w.Try(), w.Enqueue(), w.Claim()}
-				if there == "read/write" || asked == "read/write" {
-					calls = append(calls, w.Release(), w.Renew(Lease))
-				}
-				for _, call := range calls {
+				for _, call := range []script.Call{w.Try(), w.Enqueue(), w.Claim(), w.Release(), w.Renew(Lease)} {
 					require.Equal(t, "-1", b.Code(call))
 				}
 				require.Equal(t, before, b.Everything())

@@ -64,13 +64,25 @@ local function already_granted(waiter, state, detail, lease)
   return true
 end
 
--- conflicts reports whether the lock is of another kind or mode than the
--- waiter.
-local function conflicts(waiter, state, kind_mode)
+-- conflicts reports whether the lock is of another kind than the waiter.
+local function conflicts(waiter, state, kind)
   if state == 'alien' then
     return true
   end
-  if #kind_mode == 2 and kind_mode ~= string.match(waiter, ':([pr][fu]):') then
+  if #kind == 1 and kind ~= string.match(waiter, ':([pr])[fu]:') then
+    return true
+  end
+  return false
+end
+
+-- may_take reports whether a waiter may take a free lock without a hand-off:
+-- nobody waits or, for an unfair one, the first waiter is itself or unfair.
+local function may_take(waiter, mode)
+  local first = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
+  if not first then
+    return true
+  end
+  if mode == 'u' and (first == waiter or not string.find(first, ':[pr]f:')) then
     return true
   end
   return false

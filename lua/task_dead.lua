@@ -1,6 +1,7 @@
 -- List dead letters, the oldest first.
 --
--- KEYS    p records, m attempts, z dead letters; see docs/queue-design.md
+-- KEYS    p records, m attempts, z dead letters; see
+--         docs/internals/queue-design.md
 -- ARGV[1] the number of the last letter that is known, or 0
 -- ARGV[2] how many, at most 64
 -- ARGV[3] dead letters that are kept   ARGV[4] for so many ms

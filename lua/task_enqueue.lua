@@ -2,7 +2,7 @@
 --
 -- KEYS    n the last number, d due, p records, k last ids of keys, o behind
 --         their keys, i idle receivers, u done ids, w delayed ones of keys;
---         see docs/queue-design.md
+--         see docs/internals/queue-design.md
 -- ARGV[1] 8 bytes that are drawn for this call
 -- ARGV[2] 1 if ids that are done are refused for a while, 0 if not
 -- ARGV[3], and so on: for each task its id, its delay in ms, and its body:

@@ -2,7 +2,7 @@
 -- such promises.
 --
 -- KEYS    b behind locks, g until when somebody waits for a lock, i idle
---         receivers; see docs/queue-design.md
+--         receivers; see docs/internals/queue-design.md
 -- ARGV[1] for how many ms the promise holds; 0 ends it: the next receive of
 --         anybody makes the tasks due
 -- ARGV[2], and so on: the locks, at most 64

@@ -3,7 +3,7 @@
 -- KEYS    d due, l leased, p records, m attempts, o behind their keys, z dead
 --         letters, w delayed ones of keys, s due again after an interruption, b
 --         behind locks and paused keys, v what is paused; see
---         docs/queue-design.md
+--         docs/internals/queue-design.md
 -- ARGV[1] dead letters that are kept   ARGV[2] for so many ms
 -- ARGV[3] how many bytes of records at most, but at least one record
 -- ARGV[4], and so on: ids, at most 64

@@ -3,7 +3,7 @@
 --
 -- KEYS    d due, l leased, z dead letters, w delayed ones of keys, s due again
 --         after an interruption, b behind locks and paused keys, o behind their
---         keys, v what is paused; see docs/queue-design.md
+--         keys, v what is paused; see docs/internals/queue-design.md
 -- ARGV[1] which of these, as its letter
 -- ARGV[2] of d, w, s and l those with a score: 0 up to now, 1 above it
 -- ARGV[3], [4] where the last call has ended, or "" and "": a score and an id,

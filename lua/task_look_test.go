@@ -174,7 +174,7 @@ func TestTaskListScript(t *testing.T) {
 	require.Equal(t, []string{"past", "future"}, ids)
 }
 
-// So are those behind locks, pauses and other tasks.
+// Tasks behind locks, pauses and other tasks are listed, too.
 func TestTaskListScriptBehind(t *testing.T) {
 	b := NewTasks(t, server)
 	var want []string

@@ -2,7 +2,7 @@
 --
 -- KEYS    v what is paused, d due, m attempts, s due again after an
 --         interruption, b behind locks and paused keys, i idle receivers; see
---         docs/queue-design.md
+--         docs/internals/queue-design.md
 -- ARGV[1] 1 to pause, 0 to resume
 -- ARGV[2] the key, or "" for the queue, which is the field \0: a key has none
 --

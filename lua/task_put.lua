@@ -2,7 +2,8 @@
 -- task_enqueue.lua without what such tasks do not need, which is most of its
 -- time.
 --
--- KEYS    d due, p records, i idle receivers; see docs/queue-design.md
+-- KEYS    d due, p records, i idle receivers; see
+--         docs/internals/queue-design.md
 -- ARGV[1] 8 bytes that are drawn for this call
 -- ARGV[2], and so on: for each task its id, its delay in ms, and its body:
 --         000000, and what no script reads

@@ -6,7 +6,7 @@
 --         due again after an interruption, b behind locks, g until when
 --         somebody waits for a lock, h the last heartbeat, and until when the
 --         ends of leases count nothing, v what is paused; see
---         docs/queue-design.md
+--         docs/internals/queue-design.md
 -- ARGV[1] receiver   ARGV[2] number of this receive
 -- ARGV[3] number of the last receive that was answered, or 0
 -- ARGV[4] how many, at most 64; 0 for a receiver that stops

@@ -3,7 +3,7 @@
 -- KEYS    d due, l leased, p records, m attempts, k last ids of keys, o
 --         behind their keys, i idle receivers, z dead letters, w delayed ones
 --         of keys, s due again after an interruption, b behind locks and
---         paused keys; see docs/queue-design.md
+--         paused keys; see docs/internals/queue-design.md
 -- ARGV[1] id
 --
 -- 1: removed   0: there is none   2: it has a lease

@@ -1,6 +1,6 @@
 -- Lengthen the lease of a delivery; never shorten it.
 --
--- KEYS    l leased, m attempts; see docs/queue-design.md
+-- KEYS    l leased, m attempts; see docs/internals/queue-design.md
 -- ARGV[1] id   ARGV[2] fence, @ and the receiver's token   ARGV[3] lease in ms
 --
 -- 1: the lease is the longer of what was left and the given one

@@ -2,7 +2,7 @@
 --
 -- KEYS n the last number, d due, p records, m attempts, k last ids of
 --      keys, o behind their keys, i idle receivers, z dead letters; see
---      docs/queue-design.md
+--      docs/internals/queue-design.md
 -- ARGV ids, at most 64
 --
 -- {how many were dead letters, how many ids were looked at}, see revive_all

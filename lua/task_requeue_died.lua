@@ -3,7 +3,7 @@
 --
 -- KEYS    n the last number, d due, p records, m attempts, k last ids of keys,
 --         o behind their keys, i idle receivers, z dead letters; see
---         docs/queue-design.md
+--         docs/internals/queue-design.md
 -- ARGV[1] from which number on   ARGV[2] below which number
 -- ARGV[3] dead letters that are kept   ARGV[4] for so many ms
 --

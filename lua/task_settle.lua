@@ -4,7 +4,7 @@
 --         of keys, o behind their keys, i idle receivers, z dead letters, u
 --         done ids, w delayed ones of keys, s due again after an
 --         interruption, b behind locks, g until when somebody waits for a
---         lock; see docs/queue-design.md
+--         lock; see docs/internals/queue-design.md
 -- ARGV[1] ms for which a done id is refused, or 0
 -- ARGV[2] dead letters that are kept   ARGV[3] for so many ms
 -- ARGV[4] 1 if the queue limits how many tasks are in flight, or 0

@@ -2,7 +2,7 @@
 --
 -- KEYS d due, l leased, p records, i idle receivers, z dead letters, w delayed
 --      ones of keys, s due again after an interruption, v what is paused; see
---      docs/queue-design.md
+--      docs/internals/queue-design.md
 -- ARGV[1] dead letters that are kept   ARGV[2] for so many ms
 --
 -- {due, delayed, leased, behind a key, a lock or a pause, dead, idle receivers,

@@ -9,6 +9,7 @@
 --
 -- 1: the lock is the next hold
 -- 0: it is neither hold
+-- 9: either is marked to end by force, and nothing was changed
 -- 8: the fencing token was never given, and nothing was changed
 -- -1: the key is of another kind
 
@@ -24,6 +25,10 @@ if held == ARGV[2] then
   -- An earlier copy of this request did it.
   lengthen(ARGV[3])
   return 1
+end
+local forced = unmarked(held)
+if forced and (forced == ARGV[2] or string.sub(forced, 1, #ARGV[1]) == ARGV[1]) then
+  return absent(9)
 end
 if not held or string.sub(held, 1, #ARGV[1]) ~= ARGV[1] then
   return absent(0)

@@ -9,22 +9,26 @@
 --
 -- {1} or {1, fencing token, set aside}: acquired, with a whole lease
 -- {0}: held by others
+-- {2, ms}: the same; the key is kept for its minimum hold
 -- {4}: the same; the lock is free, but the scan limit was reached
--- {-1}: the key is of another kind or mode
+-- {-1, key}: the key is of another kind, see other_kind.lua
 
 if not string.match(ARGV[1], '^[^:]+:%d+:[pr][fu]:[1-9]%d*$') or not whole(ARGV[2], 10) or #ARGV[3] == 0 or not ARGV[4] then
   return redis.error_reply('ERR relock: try: bad arguments')
 end
 
-local state, detail, kind_mode = lock_state()
+local state, detail, kind = lock_state()
 if state == 'error' then
   return detail
 end
 if already_granted(ARGV[1], state, detail, ARGV[2]) then
   return grant(KEYS[4], ARGV[1])
 end
-if conflicts(ARGV[1], state, kind_mode) then
-  return {-1}
+if conflicts(ARGV[1], state, kind) then
+  return {-1, other_kind(KEYS[1])}
+end
+if is_kept(state, detail) then
+  return {2, redis.call('PTTL', KEYS[1])}
 end
 if state ~= 'free' then
   return {0}

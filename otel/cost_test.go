@@ -50,8 +50,8 @@ func ofHold(t *testing.T) (ctx context.Context) {
 // named is a name of few values.
 func named(key string) string { return key[:5] }
 
-// The metrics of a pair, with a name, cost no allocation. That is so for a
-// request that is not sampled, and with the context of a real hold. It is not
+// The metrics of a pair, with a name, cost no allocation. This is measured for
+// a request that is not sampled, and with the context of a real hold. It is not
 // parallel, because others would count.
 func TestAllocationsOfAPair(t *testing.T) {
 	l := newLab(t, relockotel.WithName(named))

@@ -3,11 +3,11 @@ package proof
 import (
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // What happens to the holders: clocks, crashes, operators, late copies.
@@ -117,8 +117,9 @@ func (m *machine) lateCopyCommand(t *machineT) {
 	}
 	args := append([]any{m.scripts["reentrant_"+c.script], 1, machineKey(g.owner.lock)}, c.args...)
 	sent := time.Now()
-	got, err := redis.Int64(m.conn.Do("EVAL", args...))
+	answer, err := m.conn.Do("EVAL", args...)
 	require.NoError(t, err)
+	got, _ := script.ReadGrant(answer)
 	require.Equal(t, want, got, "late copy of %s of %v", c.script, g.owner)
 	newest := c.script != "enter" || c.seq == g.seq
 	if k.grant == g && c.lease > 0 && newest {

@@ -129,7 +129,8 @@ func TestSemaphoreWhileProcessesAreStoppedAndKilled(t *testing.T) {
 	testkit.Eventually(t, testkit.Patience, func() bool { return c.server.Do(t, "EXISTS", keyInRedis("permits")) == int64(0) }, "all permits come back")
 }
 
-var permitGrant = regexp.MustCompile(`"ZADD" "[^"]*" "inf" "relock/1\|c[fu]" "\d+" "r:[^"]+" "-(\d+)"`)
+// permitGrant is how a grant adds a permit. The first one adds the mode, too.
+var permitGrant = regexp.MustCompile(`"ZADD" "[^"]*" (?:"inf" "relock/1\|c[fu]" )?"\d+" "r:[^"]+" "-(\d+)" "#`)
 
 // starts notes when permits are granted, by the server's clock in microseconds.
 type starts struct {

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// This describes what a server has of a task queue. docs/queue-design.md has
-// the keys.
+// This describes what a server has of a task queue.
+// docs/internals/queue-design.md has the keys.
 
 // readTasks reads a queue.
 const readTasks = `

@@ -52,11 +52,11 @@ type Delivery struct {
 	reported bool            // to the observer
 }
 
-// deliver returns the delivery of what a receive took that was sent at sent, by
-// the receiver with this token. It returns nil if that is over already.
+// deliver makes a Delivery of t, for the receiver with this token. The receive
+// request was sent at sent. It returns nil if the lease has ended already.
 func (q *Queue) deliver(ctx context.Context, sent time.Time, t *taken, token string) *Delivery {
 	p := &protocol{queue: q, id: t.id, fence: t.fence, name: strconv.FormatInt(t.fence, 10) + "@" + token}
-	if err := p.Begin(q.engine, p, q.name+"/"+t.id, sent, &q.spec); err != nil {
+	if err := p.Begin(p, q.name+"/"+t.id, sent, &q.spec); err != nil {
 		return nil // the lease ends by itself
 	}
 	d := &Delivery{
@@ -129,16 +129,17 @@ func (d *Delivery) Fence() int64 {
 	return d.protocol.fence
 }
 
-// Ack reports the task as done. ctx has no effect, here and below: they work
-// even if it is cancelled.
+// Ack reports the task as done. ctx has no effect: Ack works even if it is
+// cancelled.
 func (d *Delivery) Ack(context.Context) error {
 	return d.settle("ack", verbAck, "", Acknowledged, nil)
 }
 
 // Nack reports that the attempt failed. The task is due again after the pause,
-// behind what is due by then, and blocks its key until it is done. It does not
-// count attempts: see DeadLetter. The text of why, up to 1,024 bytes, is kept
-// until another attempt has failed or the task ends. It may be nil.
+// behind what is due by then, and blocks its key until it is done. It ignores
+// [WithMaxAttempts]: call DeadLetter yourself. The text of why, up to 1,024
+// bytes, is kept until another attempt has failed or the task ends. It may be
+// nil. ctx has no effect.
 func (d *Delivery) Nack(_ context.Context, after time.Duration, why error) error {
 	if d.isNone() {
 		return d.Err()
@@ -154,13 +155,14 @@ func (d *Delivery) Nack(_ context.Context, after time.Duration, why error) error
 }
 
 // DeadLetter ends all attempts. The task is kept as a dead letter, with the
-// text of why, up to 1,024 bytes.
+// text of why, up to 1,024 bytes. ctx has no effect.
 func (d *Delivery) DeadLetter(_ context.Context, why error) error {
 	return d.settle("dead-letter", verbDead, reasonOf(why), Dead, why)
 }
 
 // Release returns the task. It is due now, behind what is due, and the attempt
 // does not count. A task with a key keeps its place in the order of its key.
+// ctx has no effect.
 func (d *Delivery) Release(context.Context) error {
 	return d.settle("release", verbRelease, 0, Released, nil)
 }

@@ -29,8 +29,8 @@
 //
 // # Where things are
 //
-// docs/queue-design.md has the keys in Redis, the scripts, and why they are
-// safe. enqueue.go, receiver.go, delivery.go and process.go follow a task
-// through the package; settler.go sends settles together. The package starts
-// goroutines in Process only, which waits for them.
+// docs/internals/queue-design.md has the keys in Redis, the scripts, and why
+// they are safe. enqueue.go, receiver.go, delivery.go and process.go follow a
+// task through the package; settler.go sends settles together. The package
+// starts goroutines in Process only, which waits for them.
 package queue

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/taskdouble"
 )
@@ -24,7 +23,7 @@ var _ = taskdouble.Provide(func(name string, options any) (any, error) {
 		}
 	}
 	q.set.check(&m)
-	q.engine = &lease.Manager{Config: lease.Config{Logger: slog.Default()}}
+	q.engine = &host{Logger: slog.Default()}
 	q.receiver = &receiver{queue: q, wake: make(chan struct{}, 1)} // for notify, which nobody hears
 	return double{q}, q.wrap("new queue", m.Err())
 })

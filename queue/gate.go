@@ -11,7 +11,7 @@ import (
 )
 
 // gates are the locks that a Process waits for, on behalf of the tasks that are
-// behind them in Redis. See docs/queue-design.md.
+// behind them in Redis. See docs/internals/queue-design.md.
 type gates struct {
 	process *process
 
@@ -160,7 +160,8 @@ func (g *gates) turn(ctx context.Context, one *gate, hold relock.Hold) (closed b
 	case err == nil && !got.noRoom && g.close(one, joins):
 		return true
 	}
-	// No answer, WithMaxInFlight is reached, or a task is on its way behind it.
+	// No answer, WithMaxInFlight is reached, or a task is on its way behind
+	// it.
 	_ = p.queue.behind.wait(ctx, busyPause) // else the caller ends
 	return false
 }

@@ -34,7 +34,7 @@ type queueListing struct {
 
 // run yields the queues of all servers of the client.
 func (l *queueListing) run(ctx context.Context, client *relock.Client) error {
-	e := engine.Of(client)
+	e := hostOf(engine.Of(client))
 	var m lockspec.Problems
 	m.CheckClient("client", client == nil, e != nil)
 	if err := m.Err(); err != nil {

@@ -190,9 +190,9 @@ func readDead(id, number, stored string, record []byte) (t DeadTask) {
 }
 
 // Requeue queues dead letters once more, as new tasks with the same IDs, due
-// immediately. Their EnqueuedAt is this time, less the Delay that they had. It
-// returns how many there were. If a request was sent twice, or not answered,
-// there may be more.
+// immediately. Their EnqueuedAt becomes the present time minus their Delay. It
+// returns how many were queued. That is a lower bound if a request was sent
+// twice, or not answered.
 func (q *Queue) Requeue(ctx context.Context, ids ...string) (queued int, err error) {
 	var m lockspec.Problems
 	for i, id := range ids {

@@ -8,9 +8,9 @@ import (
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/holds"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/validity"
 )
 
 // What becomes of a task.
@@ -26,7 +26,7 @@ const (
 // of a lock is. Only Settle sends something at its end. The function of a
 // delivery that was lost, or that Close ends, may still be running.
 type protocol struct {
-	lease.Renewal
+	validity.Renewal
 	queue *Queue
 	id    string
 	fence int64
@@ -49,6 +49,9 @@ func (p *protocol) choose(verb string, argument any) bool {
 	p.verb, p.argument = verb, argument
 	return true
 }
+
+// Books returns the books of the client.
+func (p *protocol) Books() *validity.Books { return p.queue.engine.Books }
 
 // isSettled reports whether choose was called.
 func (p *protocol) isSettled() bool {
@@ -103,7 +106,8 @@ func (p *protocol) Settle() error {
 	send := func(limit driver.Limits) (driver.Result, script.Indeterminate) {
 		return p.queue.settler.settle(limit, p.settlement())
 	}
-	o, first, err := p.Confirm(start, send, p.retried)
+	e := p.queue.engine
+	o, first, err := e.Retrier.Confirm(start, min(e.CommandTimeout, p.queue.spec.Lease/3), send, p.retried)
 	if err != nil {
 		return err
 	}

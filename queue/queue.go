@@ -8,7 +8,6 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/engine"
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
@@ -20,7 +19,7 @@ import (
 type Queue struct {
 	name   string
 	redis  string // its name in Redis, from which its keys are made
-	engine *lease.Manager
+	engine *host  // nil if it was made by hand
 	set    settings
 	spec   lockspec.Spec // of the leases of its deliveries
 
@@ -45,7 +44,7 @@ func New(name string, client *relock.Client, opts ...Option) (*Queue, error) {
 		}
 	}
 	q.set.check(&m)
-	q.engine = engine.Of(client)
+	q.engine = hostOf(engine.Of(client))
 	m.CheckClient("client", client == nil, q.engine != nil)
 	if err := m.Err(); err != nil {
 		return nil, q.wrap("new queue", err)

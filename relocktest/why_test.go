@@ -19,7 +19,7 @@ type looks interface {
 }
 
 // why answers why a task is not processed, in three calls at most. A shorter
-// one is in docs/queue.md.
+// one is in docs/oncall.md.
 func why(ctx context.Context, q looks, id string) (string, error) {
 	info, err := q.Get(ctx, id)
 	if errors.Is(err, queue.ErrNotFound) {

@@ -67,7 +67,7 @@ func (c *crawler) visit(at *url.URL) {
 }
 
 // Each link works at any path, with StripPrefix, and behind a proxy that
-// rewrites the path. So does what follows a change.
+// rewrites the path. What follows a change works there, too.
 func TestMountedAnywhere(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, true)

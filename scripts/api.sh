@@ -1,7 +1,7 @@
 #!/bin/sh
-# Writes the declarations that go doc shows of each public package to docs/api,
-# without their comments. With -diff it prints what has changed since, and fails
-# if anything has.
+# Writes the declarations that go doc shows of each public package to
+# docs/internals/api, without their comments. With -diff it prints what has
+# changed since, and fails if anything has.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -19,9 +19,9 @@ for package in . queue fence utils relocktest relocktest/conform etcd goredis ot
 	(cd "$package" && GOWORK=off go doc -all .) | declarations >"$file"
 done
 if [ "${1:-}" = -diff ]; then
-	diff -ru docs/api "$new"
+	diff -ru docs/internals/api "$new"
 	exit
 fi
-rm -rf docs/api
-mkdir -p docs/api
-cp "$new"/* docs/api
+rm -rf docs/internals/api
+mkdir -p docs/internals/api
+cp "$new"/* docs/internals/api

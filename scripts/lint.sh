@@ -1,10 +1,19 @@
 #!/bin/sh
-# Looks for mistakes in every module. The version of golangci-lint is pinned, as
-# a newer one finds other things.
+# Looks for mistakes in every module. With -fix it first mends those that tools
+# can mend: format, go.mod, docs/internals/api, and what golangci-lint offers.
+# The version of golangci-lint is pinned, as a newer one finds other things.
+# shellcheck disable=SC2086 # $diff and $fix are one word, or none
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
 golangci=2.15.0
+diff=-diff
+fix=
+if [ "${1:-}" = -fix ]; then
+	diff=
+	fix=--fix
+	gofmt -w .
+fi
 
 unformatted=$(gofmt -l .)
 if [ -n "$unformatted" ]; then
@@ -14,12 +23,12 @@ if [ -n "$unformatted" ]; then
 fi
 
 echo "lint: go mod tidy"
-GOWORK=off scripts/each-module.sh go mod tidy -diff
+GOWORK=off scripts/each-module.sh go mod tidy $diff
 case $(go env GOVERSION) in
 go1.25*) ;; # too old for the newest go-redis and OpenTelemetry
 *)
 	for dir in goredis otel; do
-		GOWORK=off go mod tidy -C "$dir" -modfile=newest.mod -diff
+		GOWORK=off go mod tidy -C "$dir" -modfile=newest.mod $diff
 	done
 	;;
 esac
@@ -29,7 +38,7 @@ echo "lint: go vet"
 GOWORK=off scripts/each-module.sh go vet ./...
 
 echo "lint: public API"
-scripts/api.sh -diff
+scripts/api.sh $diff
 
 echo "lint: golangci-lint $golangci"
 installed=$(golangci-lint version --short 2>/dev/null || true)
@@ -38,9 +47,9 @@ if [ "${installed#v}" = "$golangci" ]; then
 else
 	set -- go run "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$golangci"
 fi
-scripts/each-module.sh "$@" run --config "$root/.golangci.yml" ./...
+scripts/each-module.sh "$@" run --config "$root/.golangci.yml" $fix ./...
 
 if command -v shellcheck >/dev/null; then
 	echo "lint: shellcheck"
-	shellcheck scripts/*.sh docs/models/*.sh .ci/run
+	shellcheck scripts/*.sh docs/internals/models/*.sh .ci/run
 fi

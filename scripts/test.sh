@@ -3,6 +3,7 @@
 # the tests of every module, with it. "cover" runs the tests of the engine only
 # and leaves its coverage in coverage.out. "long [regexp [flag...]]" runs the
 # heavy tests only and at full length, with "." those of goredis and etcd too.
+# "alone" runs the tests that need no server, for systems that have none.
 # "server [regexp]" runs the tests of the root package and the conformance
 # suite, to try another server.
 set -eu
@@ -20,17 +21,25 @@ compile() {
 }
 
 if [ $# = 0 ]; then
-	# Storms, series of failovers, and the suite over Clusters and Sentinels
-	# belong to "all". The groups run one after the other, so that no suite
-	# takes the processors from the next one.
+	# Storms, series of failovers, matrices of faults, and the suite over
+	# Clusters and Sentinels belong to "all". The groups run one after the
+	# other, so that no suite takes the processors from the next one.
 	locks='. ./queue ./relocktest/... ./fence ./utils ./relockweb'
-	compile "$locks ./examples/... ./goredis ./otel ./etcd ./etcd/test $etcd_server"
+	compile "$locks ./examples/... ./examples/heavy/competition ./goredis ./otel ./etcd ./etcd/test $etcd_server"
 	# shellcheck disable=SC2086 # one word for each package
-	go test -shuffle=on -p 3 -skip 'ConformanceOver(Cluster|Sentinel)' $locks
-	go test -shuffle=on -p 2 ./examples/...
-	go test -shuffle=on -skip 'Conformance|HandOffs' ./goredis
-	go test -shuffle=on -p 2 ./otel ./etcd
+	go test -shuffle=on -p 3 -skip 'ConformanceOver(Cluster|Sentinel)|^TestFaultsOf' $locks
+	go test -shuffle=on -p 4 -skip 'Conformance|HandOffs' ./goredis ./otel ./etcd ./examples/... ./examples/heavy/competition
 	exec go test -shuffle=on -skip 'Storm|Many(Cycles|Cancels)' ./etcd/test
+fi
+
+# Without CI, a test that lacks its server is skipped. An example cannot be, so
+# packages that have nothing else are missing. Four more are of Linux: suspends,
+# the state of sockets, the servers of tests, and lateness of timers.
+if [ "${1:-}" = alone ]; then
+	unset CI RELOCK_TEST_REDIS
+	alone=$(go list . ./queue ./relocktest/... ./relockweb ./internal/... | grep -Ev '/internal/(suspend|redis/conns|test/(redistest|testkit))$')
+	# shellcheck disable=SC2086 # one word for each package
+	exec go test -shuffle=on -run '^Test' $alone
 fi
 
 if [ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null; then

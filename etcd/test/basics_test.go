@@ -110,7 +110,8 @@ func TestKeyOfAnotherProgram(t *testing.T) {
 	})
 }
 
-// So is one that a call comes to behind a hold.
+// A key of another program is a conflict, too, if a call comes to it behind a
+// hold.
 func TestKeyOfAnotherProgramInTheQueue(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

@@ -70,7 +70,8 @@ func TestLateExtend(t *testing.T) {
 	unlock(t, hold)
 }
 
-// Nor does it change the next hold, whose key may have the same name.
+// A late Extend does not change the next hold, whose key may have the same
+// name.
 func TestLateExtendLeavesTheNextHoldAlone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

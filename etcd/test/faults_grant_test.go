@@ -65,7 +65,7 @@ func TestLockGoesOnWhenAnAnswerIsLost(t *testing.T) {
 }
 
 // A request that is executed long after its claim was abandoned creates
-// nothing. Nor does one of a hold that was unlocked.
+// nothing. The same is true of a request of a hold that was unlocked.
 func TestLateRequestMakesNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -97,7 +97,7 @@ func TestLateRequestMakesNothing(t *testing.T) {
 	})
 }
 
-// Nor does a late request for a place in the queue of a fair lock.
+// A late request for a place in the queue of a fair lock creates nothing.
 func TestLateRequestMakesNoPlace(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -151,8 +151,8 @@ func TestCallerLeavesBeforeTheGrant(t *testing.T) {
 	})
 }
 
-// So is the grant of another copy of its request, if the answered copy was
-// refused because of it.
+// The grant of another copy of its request is released, too, if the answered
+// copy was refused because of it.
 func TestCallerLeavesADoubledRequest(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -215,7 +215,8 @@ func TestUnlockWithoutAnswerAtTheEnd(t *testing.T) {
 	})
 }
 
-// Nor does Unlock of a hold with a separate lease, which ends with it.
+// Unlock of a hold with a separate lease, which ends with it, does not report a
+// loss either.
 func TestUnlockOfALongHoldWithLostAnswers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

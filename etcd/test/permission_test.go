@@ -105,7 +105,8 @@ func TestDeniedKeyIsNamed(t *testing.T) {
 }
 
 // Tokens of users expire before the streams that were opened with them. A
-// waiter is woken as soon as any other, and is not denied. Nor is an Extend.
+// waiter is woken as soon as any other, and is not denied. An Extend is not
+// denied either.
 func TestTokensExpire(t *testing.T) {
 	t.Parallel()
 	const life = time.Second

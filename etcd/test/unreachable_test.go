@@ -39,7 +39,7 @@ func TestNoServerSaysWhy(t *testing.T) {
 	})
 }
 
-// So do the errors of calls for what is held.
+// The errors of calls for what is held have the reason, too.
 func TestServerThatIsGoneSaysWhy(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

@@ -276,7 +276,7 @@ func TestRevokedLeaseIsFoundLost(t *testing.T) {
 	})
 }
 
-// A call under a revoked lease continues under a new one. So does a single
+// A call under a revoked lease continues under a new one, as does a single
 // attempt.
 func TestLockUnderARevokedLease(t *testing.T) {
 	t.Parallel()

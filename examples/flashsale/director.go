@@ -20,9 +20,7 @@ type director struct {
 	log     *log.Logger
 	events  chan event
 	started time.Time
-	waiting []*process          // for the doors to open
 	running int                 // processes
-	ready   int                 // processes, those that were started again too
 	todo    map[moment]accident // that have not happened
 	frozen  *event              // that its process has reported
 }
@@ -87,8 +85,6 @@ func (d *director) hear(ctx context.Context, e event) error {
 		return accident(d, e)
 	}
 	switch e.What {
-	case ready:
-		d.admit(e.from)
 	case pays:
 		time.Sleep(payment)
 		e.from.answer()
@@ -114,22 +110,6 @@ func (d *director) describe(e event) {
 	if e.What == sold && e.Phone == phones {
 		d.say("Sold out: all others leave the line.")
 	}
-}
-
-// admit opens the doors when all processes are ready. Later they are open.
-func (d *director) admit(p *process) {
-	d.ready++
-	d.waiting = append(d.waiting, p)
-	if d.ready < processes {
-		return
-	}
-	if d.ready == processes {
-		d.say("The doors open.")
-	}
-	for _, p := range d.waiting {
-		p.answer()
-	}
-	d.waiting = nil
 }
 
 // ended starts a process that was killed again, with all its buyers.

@@ -39,9 +39,8 @@ type event struct {
 	err  error // of the process, if it has ended
 }
 
-// What a process reports. It waits for an answer after the first three.
+// What a process reports. It waits for an answer after the first two.
 const (
-	ready   = "ready"
 	pays    = "pays"
 	sold    = "sold"
 	has     = "has"     // a repeated order: the buyer has its phone

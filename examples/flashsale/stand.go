@@ -43,9 +43,6 @@ func work(ctx context.Context, in io.Reader, out io.Writer, text string) (err er
 			s.answers <- struct{}{}
 		}
 	}()
-	if err := s.report(event{What: ready}); err != nil {
-		return err
-	}
 	return s.trade(ctx)
 }
 

@@ -85,7 +85,7 @@ func slowest(best map[string]time.Duration) time.Duration {
 	return slices.Max(slices.Collect(maps.Values(best)))
 }
 
-// Nor do a thousand levels of a reentrant or a read/write lock.
+// A thousand levels of a reentrant or a read/write lock make no slow script.
 func TestThousandLevelsAreFast(t *testing.T) {
 	const levels = 1000
 	b := benchOn(t, costServer(t))

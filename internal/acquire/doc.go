@@ -1,12 +1,12 @@
-// Package acquire owns how each kind of lock is acquired, by one type for each.
-// A [Target] says which lock. All calls share one loop of attempts and pauses.
-// It also builds the requests that renew and release each kind (*_protocol.go),
+// Package acquire implements acquiring, with one type for each kind of lock. A
+// [Target] says which lock. All calls share one loop of attempts and pauses. It
+// also builds the requests that renew and release each kind (*_protocol.go),
 // which package lease sends.
 //
-// docs/protocol.md has the protocol of each kind with the server. What a call
-// was granted belongs to package lease from then on. What it may have been
-// granted, by a request without an answer, goes to the release retrier when the
-// call ends.
+// docs/internals/protocol.md has the protocol of each kind with the server.
+// What a call was granted belongs to package lease from then on. What it may
+// have been granted, by a request without an answer, goes to the release
+// retrier when the call ends.
 //
 // # The loop
 //
@@ -27,16 +27,17 @@
 // A call counts as waiting from its first pause on (pause.go), which starts a
 // timer. It logs, after one lease, that the call's own client has the lock. An
 // attempt that failed because of the server is passed to package outage, which
-// logs it if none is answered for a second. The error of a conflict or of a
-// minimum hold is explained by a second read of the key (explain.go).
+// logs it if none is answered for a second. A lock on several servers does so
+// for each of them, behind the interface nodes. The scripts also answer what a
+// key of another kind is, and until when a minimum hold keeps it (explain.go).
 //
 // # Plain locks
 //
 // The first attempt is SET NX, then the script (plain.go). A fair lock, one
 // with fencing and one with replicas start with a script. A call that waits
 // tries SET NX once before it joins a line, since the lock is usually
-// uncontended. It skips that if another call of the client is using the lock.
-// So does a call for an unfair reentrant lock, with its script.
+// uncontended. It skips that if another call of the client is using the lock. A
+// call for an unfair reentrant lock does the same with its script.
 //
 // While a Cluster moves the slot of a lock, scripts for several of its keys are
 // refused. An unfair call then tries to take the key of the lock alone

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,73 +18,50 @@ import (
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
-// A call reads the key for the text of its error. Whatever happens meanwhile,
-// its result is what the lock has answered.
-func TestReadForTheTextChangesNoResult(t *testing.T) {
+// A call that meets another kind, or a minimum hold, sends nothing more for the
+// text of its error. A plain lock has sent SET NX before its script.
+func TestRefusalCostsNoFurtherRequest(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
-	isRead := faults.Script(script.Inspect.SHA)
+	isCancel := faults.Script(script.Cancel.SHA)
 	reentrantK, plainK := locktest.AllKinds["ReentrantLock"], locktest.AllKinds["RedisLock"]
 	block, keeps := relock.WithBlock(), relock.WithMinHold(time.Minute)
 	for name, tt := range map[string]struct {
-		held locktest.NewLock
-		kind string
-		opts []relock.LockOption
-		want error
+		held     locktest.NewLock
+		kind     string
+		opts     []relock.LockOption
+		requests int64
+		text     string
 	}{
-		"plain":          {reentrantK, "RedisLock", nil, relock.ErrKeyConflict},
-		"plain, waiting": {reentrantK, "RedisLock", []relock.LockOption{block}, relock.ErrKeyConflict},
-		"reentrant":      {plainK, "ReentrantLock", nil, relock.ErrKeyConflict},
-		"read/write":     {plainK, "RWLock", nil, relock.ErrKeyConflict},
-		"several":        {reentrantK, "MultiLock", []relock.LockOption{block}, relock.ErrKeyConflict},
-		"minimum hold":   {plainK, "RedisLock", []relock.LockOption{keeps}, relock.ErrLockAcquiredByOthers},
+		"plain":          {reentrantK, "RedisLock", nil, 2, "held as a ReentrantLock, requested as a RedisLock"},
+		"plain, waiting": {reentrantK, "RedisLock", []relock.LockOption{block}, 2, "held as a ReentrantLock, requested as a RedisLock"},
+		"plain, fair":    {reentrantK, "RedisLock", []relock.LockOption{relock.WithFair()}, 1, "held as a ReentrantLock, requested as a RedisLock"},
+		"reentrant":      {plainK, "ReentrantLock", nil, 1, "held as a RedisLock, requested as a ReentrantLock"},
+		"read/write":     {plainK, "RWLock", nil, 1, "held as a RedisLock, requested as an RWLock"},
+		"semaphore":      {plainK, "Semaphore", nil, 1, "held as a RedisLock, requested as a Semaphore"},
+		"several":        {reentrantK, "MultiLock", []relock.LockOption{block}, 1, "held as a ReentrantLock, requested as a MultiLock"},
+		"minimum hold":   {plainK, "RedisLock", []relock.LockOption{keeps}, 2, "minimum hold until"},
 	} {
-		for _, end := range []string{"cancelled", "closed"} {
-			t.Run(name+", "+end, func(t *testing.T) {
-				t.Parallel()
-				c, p := locktest.Behind(t, s)
-				require.NoError(t, tt.held("k", c).Lock(relock.ContextWithOwner(t.Context(), "holder")))
-				ctx, cancel := context.WithCancel(t.Context())
-				reads := make(chan struct{}, 10)
-				p.On(func(args []string) bool {
-					if !isRead(args) {
-						return false
-					}
-					if end == "cancelled" {
-						cancel()
-					}
-					reads <- struct{}{}
-					return true
-				}, faults.Every, faults.DropAnswer)
-				done := testkit.Async(t, func() error { return locktest.AllKinds[tt.kind]("k", c, tt.opts...).Lock(ctx) })
-				testkit.Eventually(t, testkit.Patience, func() bool { return len(reads) > 0 }, "the read")
-				if end == "closed" {
-					require.NoError(t, c.Close())
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, p := locktest.Behind(t, redistest.Shared(t))
+			first := tt.held("k", c, keeps)
+			require.NoError(t, first.Lock(t.Context()))
+			if tt.text == "minimum hold until" {
+				require.NoError(t, first.Unlock(t.Context()))
+			}
+			call := locktest.AllKinds[tt.kind]("k", c, tt.opts...).Lock
+			require.Error(t, call(t.Context())) // the server knows the script now
+			var requests atomic.Int64
+			p.On(func(args []string) bool {
+				if !isCancel(args) { // of the queue entry; the call does not wait for it
+					requests.Add(1)
 				}
-				err := testkit.ResultWithin(t, done, testkit.Patience)
-				require.ErrorIs(t, err, tt.want)
-				require.NotErrorIs(t, err, context.Canceled)
-				require.NotErrorIs(t, err, relock.ErrClosed)
-				cancel()
-			})
-		}
+				return false
+			}, faults.Every, faults.DropAnswer)
+			require.ErrorContains(t, call(t.Context()), tt.text)
+			require.Equal(t, tt.requests, requests.Load())
+		})
 	}
-}
-
-// The nodes of a RedLock are read for the text once the call has ended, so slow
-// reads hide no conflict.
-func TestReadForTheTextHidesNoConflictOfNodes(t *testing.T) {
-	b := newRed(t, 3)
-	for n, c := range b.Clients {
-		require.NoError(t, relock.NewReentrantLock("k", c).Lock(t.Context()))
-		b.Proxies[n].On(faults.Script(script.Inspect.SHA), faults.Every, faults.DropAnswer)
-	}
-	const lease = 2 * time.Second // a round waits for a fifth of it
-	l := relock.NewRedLock("k", b.Clients, relock.WithMaxLease(lease), relock.WithWatchdog(lease), relock.WithBlockTimeout(testkit.Patience))
-	err := l.Lock(t.Context())
-	require.ErrorIs(t, err, relock.ErrKeyConflict)
-	require.False(t, relock.IsRetryableErr(err))
-	require.ErrorContains(t, err, "requested as a plain lock")
 }
 
 // A RedLock says until when minimum holds keep it, unless a holder of the nodes

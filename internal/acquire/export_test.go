@@ -25,8 +25,7 @@ func (l Reentrant) TakeAs(
 	h, _, err = l.attempt(ctx, true, func(w *wait, o *lease.Owner, id string) (*lease.Hold, error) {
 		a := &reentrantAttempt{Target: l.Target, wait: w, owner: o}
 		a.protocol = reentrantProtocol{redisKey: l.RedisKey(), owner: id}
-		w.Attempt = a
-		begun(func(o *lease.Owner, id string) { a.owner, a.protocol.owner = o, id })
+		begun(func(o *lease.Owner, id string) { a.owner, w.owner, w.OwnerID, a.protocol.owner = o, o, id, id })
 		return a.waitLocally()
 	})
 	return h, err

@@ -56,7 +56,7 @@ func (w *wait) waitLocally(l *waitqueue.Line, a localAttempt) (*lease.Hold, erro
 // awaitOffer waits for an offer. The call counts as waiting unless it has an
 // offer already. Meanwhile the first waiter asks the server.
 func (w *wait) awaitOffer(s *waitqueue.Waiter) (waitqueue.Offer, bool) {
-	if len(s.Turn) == 0 {
+	if len(s.HandOff) == 0 {
 		w.begin()
 		w.client.Outages.End(&w.outage, w.others())
 	}
@@ -89,6 +89,7 @@ func (w *wait) stop(s *waitqueue.Waiter) (*lease.Hold, error) {
 		return w.takeGrant(o.Grant)
 	}
 	w.note(s.Line.Reason())
+	w.last = kept(w.last, s.Line.KeptUntil())
 	return w.passed(nil)
 }
 
@@ -120,7 +121,7 @@ func (w *wait) lead(s *waitqueue.Waiter, a localAttempt, left *waitqueue.Entry) 
 // another call of its owner got the lock. done is false if the owner no longer
 // has it. The call then stays parked.
 func (w *wait) goDeeper(s *waitqueue.Waiter) (h *lease.Hold, done bool, err error) {
-	if h, err = w.reentrant().deeper(w.Ctx); h == nil && err == nil {
+	if h, err = w.owner.Try(w.Ctx, &w.Call, nil); h == nil && err == nil {
 		return nil, false, nil
 	}
 	if t, ok := s.Leave(nil).Grant.(*lease.Transfer); ok {
@@ -148,12 +149,10 @@ func (w *wait) takeGrant(grant any) (*lease.Hold, error) {
 	return w.passed(grant.(*lease.Hold))
 }
 
-func (w *wait) reentrant() *reentrantAttempt { return w.Attempt.(*reentrantAttempt) }
-
 // take makes a hold of the lock that another call transferred.
 func (w *wait) take(t *lease.Transfer) (*lease.Hold, error) {
 	w.note(t.Reason())
-	h, err := w.reentrant().owner.Accept(w.Ctx, t)
+	h, err := w.owner.Accept(w.Ctx, t)
 	if err != nil {
 		return nil, w.failed(err)
 	}

@@ -2,6 +2,7 @@ package acquire
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/lease"
@@ -17,6 +18,12 @@ type Multi struct {
 	keys        []string      // sorted, without duplicates
 	whole, part lockspec.Spec // of the group, and of its members
 	entrySpec   lockspec.Spec // of the queue entry for one busy key
+
+	// The last call that could wait had to, for keys of several groups. The
+	// next one waits in the queue of the first key before it asks for any
+	// other: a try for all would take keys from the waiter that has just been
+	// handed the first one.
+	contended atomic.Bool
 }
 
 // NewMulti returns a Multi for the keys, which are sorted.
@@ -45,7 +52,16 @@ func (l *Multi) Take(ctx context.Context, block, lasting bool) (h *lease.Hold, w
 func (l *Multi) compete(w *wait) (*lease.Hold, error) {
 	a := &multiAttempt{lock: l, wait: w}
 	defer a.end()
-	return w.acquire(a.try)
+	if !w.block {
+		return w.acquire(a.try)
+	}
+	if l.contended.Load() {
+		a.split = true // also if the wait ends before the call asks
+		a.queueAt(0)
+	}
+	h, err := w.acquire(a.try)
+	l.contended.Store(a.split && w.waited())
+	return h, err
 }
 
 func (l *Multi) redisKeyOf(n int) string { return l.Manager.RedisKey(l.keys[n]) }

@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -50,8 +51,9 @@ func (a *multiAttempt) ask(ctx context.Context, value string, keep time.Duration
 		t.err = err
 		return t
 	}
+	a.split = len(groups) > 1
 	switch {
-	case len(groups) == 1:
+	case !a.split:
 		if refused := a.askTogether(ctx, groups[0], value, keep, t); refused {
 			a.lock.Manager.OneByOne.Store(true)
 			a.askEach(ctx, value, keep, t)
@@ -109,20 +111,28 @@ func (a *multiAttempt) raise(ctx context.Context, t *tried) error {
 // askTogether requests all keys by one script. It reports whether the server
 // refuses that.
 func (a *multiAttempt) askTogether(ctx context.Context, all []int, value string, keep time.Duration, t *tried) (refused bool) {
-	l := a.lock
 	r := a.request(ctx, all, value, keep, t)
 	if driver.IsCrossSlot(r.err) {
 		return true // nothing was executed
 	}
 	t.busy, t.err = r.busy, r.err
-	t.resolved = r.answered && !t.indeterminate[0].Exists()
-	if r.gave == script.More {
-		l.Manager.Retrier.PassOn(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)})
-	}
+	a.noteHanded(all, r, t)
 	if keep > 0 && errors.Is(r.err, errs.ErrLockAcquiredByOthers) {
 		t.kept = t.busy
 	}
 	return false
+}
+
+// noteHanded notes what the script for a group did with the key that the call
+// was handed, if that is one of the group.
+func (a *multiAttempt) noteHanded(group []int, r groupResult, t *tried) {
+	if !slices.Contains(group, a.at) {
+		return
+	}
+	t.resolved = r.answered && !t.indeterminate[a.at].Exists()
+	if r.gave == script.More {
+		a.lock.Manager.Retrier.PassOn(script.Call{Script: script.MultiAcquire, Key: a.lock.redisKeyOf(a.at)})
+	}
 }
 
 // groupResult is the result of a request for a group of keys.
@@ -133,8 +143,7 @@ type groupResult struct {
 	gave     int64 // answer of the hand-off of the key that the call was handed; 0 if there was none
 }
 
-// request requests a group of keys by one script. A call that was handed a key
-// requests all of them.
+// request requests a group of keys by one script.
 func (a *multiAttempt) request(ctx context.Context, group []int, value string, keep time.Duration, t *tried) groupResult {
 	o, d := a.lock.Manager.Ask(ctx, &a.lock.part, a.acquire(group, value, keep))
 	return a.read(group, o, d, t)
@@ -144,11 +153,12 @@ func (a *multiAttempt) request(ctx context.Context, group []int, value string, k
 func (a *multiAttempt) acquire(group []int, value string, keep time.Duration) script.Call {
 	l := a.lock
 	own, earlier, keys := 0, "", l.redisKeys(group)
-	if a.got != nil {
-		own, earlier = a.at+1, a.got.Body
+	if i := slices.Index(group, a.at); a.got != nil && i >= 0 {
+		own, earlier = i+1, a.got.Body
 		keys = append(script.Call{Script: script.MultiAcquire, Key: l.redisKeyOf(a.at)}.Keys(), keys...)
 	}
-	args := []any{value, l.part.Expiry().Milliseconds(), own, earlier, len(group), a.way.value, keep.Milliseconds()}
+	had := cmp.Or(a.way.value, a.first) // as earlier has it for one key
+	args := []any{value, l.part.Expiry().Milliseconds(), own, earlier, len(group), had, keep.Milliseconds()}
 	return script.Call{Script: script.MultiAcquire, Together: keys, Args: args}
 }
 
@@ -168,7 +178,7 @@ func (a *multiAttempt) read(group []int, o driver.Result, d script.Indeterminate
 		return groupResult{answered: true}
 	}
 	busy := group[int(min(max(detail, 1), int64(len(group))))-1]
-	return groupResult{busy: busy, err: a.of(busy, reasonOf(code)), answered: true, gave: gave}
+	return groupResult{busy: busy, err: a.of(busy, a.wait.refusal(code, o.Reply, 3)), answered: true, gave: gave}
 }
 
 // readMulti reads the answer of the script. detail is the token of a grant.
@@ -176,23 +186,14 @@ func (a *multiAttempt) read(group []int, o driver.Result, d script.Indeterminate
 // from 1. gave is the answer of the hand-off of the key that the call was
 // handed, or 0 if there was none.
 func readMulti(reply any) (code, detail, gave int64) {
-	values, err := driver.Int64s(reply, nil)
+	values, err := driver.Values(reply, nil)
 	if err != nil || len(values) == 0 {
 		return script.Foreign, 0, 0
 	}
-	values = append(values, 0, 0)
-	return values[0], values[1], values[2]
-}
-
-// reasonOf returns the answer of an acquiring script as an error.
-func reasonOf(code int64) error {
-	switch code {
-	case script.Ours:
-		return nil
-	case script.Other:
-		return errs.ErrLockAcquiredByOthers
+	if _, err := driver.Scan(append(values, int64(0), int64(0)), &code, &detail, &gave); err != nil {
+		return script.Foreign, 0, 0
 	}
-	return errs.ErrKeyConflict
+	return code, detail, gave
 }
 
 // askOne requests the n-th key: with a full lease, or only to keep it.
@@ -219,11 +220,11 @@ func (a *multiAttempt) readOne(n int, o driver.Result, d script.Indeterminate, t
 	}
 	code, drawn := script.ReadGrant(o.Reply)
 	t.fence[n] = drawn.Fence
-	return a.of(n, reasonOf(code))
+	return a.of(n, a.wait.refusal(code, o.Reply, 1))
 }
 
 // earlier returns the value under which the call may have the n-th key, or "".
-// What the first try took is being released, which may come later.
+// What a try for all groups took is being released, which may come later.
 func (a *multiAttempt) earlier(n int) string {
 	switch {
 	case a.got != nil && a.at == n:

@@ -25,7 +25,8 @@ type multiAttempt struct {
 	at     int                // the key of the entry
 	got    *waitqueue.Granted // the grant of the entry; nil if there is none
 
-	first string // value of the first try, for all groups together; "" before it
+	first string // value of the last try for all groups together; "" before it
+	split bool   // the keys are in several groups
 
 	way    way
 	misses int // keys that the call was handed in vain since it last kept any
@@ -182,8 +183,11 @@ func (a *multiAttempt) follow(value string, t *tried, keep time.Duration) {
 
 // of adds the n-th key to an error that is about one key.
 func (a *multiAttempt) of(n int, err error) error {
-	if err == errs.ErrLockAcquiredByOthers || err == errs.ErrKeyConflict { //nolint:errorlint // our own sentinels
-		return fmt.Errorf("%w: key %s", err, strconv.Quote(a.lock.keys[n]))
+	switch key := a.lock.keys[n]; {
+	case errors.Is(err, errs.ErrLockAcquiredByOthers):
+		return errs.OfKey(err, errs.ErrLockAcquiredByOthers, key)
+	case errors.Is(err, errs.ErrKeyConflict):
+		return errs.OfKey(err, errs.ErrKeyConflict, key)
 	}
 	return err
 }

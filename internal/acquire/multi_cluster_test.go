@@ -3,6 +3,7 @@ package acquire_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"slices"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
@@ -98,7 +100,8 @@ func TestMultiLockAtOnceTakesNothing(t *testing.T) {
 		l := relock.NewMultiLock(keys, c.client, relock.WithBlock())
 		got := testkit.Async(t, func() error { return l.Lock(t.Context()) })
 		c.awaitQueued(held)
-		testkit.Eventually(t, lockspec.DefaultLease/3, func() bool { return c.exists(keys...) == 1 }, "holds nothing while it waits")
+		testkit.Eventually(t, lockspec.DefaultLease/3, func() bool { return c.exists(keys...) == 1 },
+			"holds nothing while it waits")
 		require.NoError(t, one.Unlock(t.Context()))
 		requireGranted(t, got)
 		require.EqualValues(t, len(keys), c.exists(keys...))
@@ -109,8 +112,8 @@ func TestMultiLockAtOnceTakesNothing(t *testing.T) {
 
 // The servers are asked at the same time: if that of the first key hangs, the
 // others have granted theirs. A call that is cancelled then releases those, and
-// the one of the server that hung as well. So it does if the server does not
-// answer in time.
+// the one of the server that hung as well. It does the same if the server does
+// not answer in time.
 func TestMultiLockAtOnceWhileAServerHangs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lease time.Duration
@@ -136,7 +139,9 @@ func TestMultiLockAtOnceWhileAServerHangs(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			got := testkit.Async(t, func() error { return l.Lock(ctx) })
-			testkit.Eventually(t, testkit.Patience, func() bool { return c.exists(others...) == int64(len(others)) }, "the others have granted theirs")
+			testkit.Eventually(t, testkit.Patience, func() bool {
+				return c.exists(others...) == int64(len(others))
+			}, "the others have granted theirs")
 			tt.leave(t, client, cancel)
 			require.ErrorIs(t, testkit.ResultWithin(t, got, testkit.Patience), tt.want)
 			watch := testkit.NewStopwatch(t)
@@ -261,6 +266,85 @@ func TestMultiLockTriesOnceMore(t *testing.T) {
 	requireGranted(t, got)
 	require.NoError(t, l.Unlock(t.Context()))
 	c.awaitFree(names(10)...)
+}
+
+// A call that was handed a key asks for all keys together, as its first try
+// does: while the server of the second key hangs, the others have granted
+// theirs.
+func TestMultiLockAsksTogetherWhenHandedAKey(t *testing.T) {
+	c := newMultiCluster(t)
+	keys := names(10)
+	hung := c.at("key1")
+	others := slices.DeleteFunc(names(10), func(key string) bool { return c.at(key) == hung })
+	one := c.hold("key0")
+	got := testkit.Async(t, func() error {
+		return relock.NewMultiLock(keys, c.client, relock.WithBlock()).Lock(t.Context())
+	})
+	locktest.AwaitSubscribed(t, c.at("key0"), c.key("key0"), c.client)
+	testkit.Eventually(t, lockspec.DefaultLease/3, func() bool { return c.exists(keys...) == 1 },
+		"holds nothing while it waits")
+	hung.Pause(t)
+	require.NoError(t, one.Unlock(t.Context()))
+	testkit.Eventually(t, lockspec.DefaultLease/3, func() bool {
+		return c.exists(others...) == int64(len(others))
+	}, "the others have granted theirs")
+	hung.Resume(t)
+	requireGranted(t, got)
+}
+
+// What a try took in vain is released. If the call is handed the key that it
+// lacked before a release was executed, its next try takes over what the last
+// one took, also keys of one slot.
+func TestMultiLockTakesOverWhatItReleases(t *testing.T) {
+	c := newMultiCluster(t)
+	one, at := c.hold("key0"), c.masterOf("one}key0")
+	p, release := faults.Start(t, at.Network, at.Address), faults.Script(script.Release.SHA)
+	var granted atomic.Bool
+	early := func(args []string) bool { return !granted.Load() && release(args) }
+	p.On(early, faults.Every, faults.ErrorLine("LOADING"))
+	client := locktest.ClusterClient(t, c.Cluster, relock.WithKeyPrefix(locktest.Prefix(c.client)), relock.WithDialer(
+		func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == at.Address {
+				address = p.Address
+			}
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}))
+	l := relock.NewMultiLock(append(together(2), "key0"), client, relock.WithBlock())
+	got := testkit.Async(t, func() error { return l.Lock(t.Context()) })
+	c.awaitQueued("key0")
+	require.NoError(t, one.Unlock(t.Context()))
+	testkit.AllWithin(t, []<-chan error{got}, lockspec.DefaultLease/3)
+	granted.Store(true)
+	require.NoError(t, l.Unlock(t.Context()))
+}
+
+// If the last call had to wait, the next one waits for the first key before it
+// asks for others: it would take them from the waiter that was handed that key.
+func TestMultiLockBeginsInTheQueueAfterAWait(t *testing.T) {
+	c := newMultiCluster(t)
+	l := relock.NewMultiLock(names(10), c.client, relock.WithBlock())
+	others := slices.DeleteFunc(slices.Clone(c.Servers), func(s *redistest.Server) bool { return s == c.at("key0") })
+	asked := func() int {
+		one, before := c.hold("key0"), c.scripts(others...)
+		got := testkit.Async(t, func() error { return l.Lock(t.Context()) })
+		c.awaitQueued("key0")
+		testkit.Eventually(t, testkit.Patience, func() bool { return c.exists(names(10)...) == 1 }, "the others are released")
+		n := c.scripts(others...) - before
+		require.NoError(t, one.Unlock(t.Context()))
+		requireGranted(t, got)
+		require.NoError(t, l.Unlock(t.Context()))
+		return n
+	}
+	require.Positive(t, asked(), "the first call asks all servers")
+	require.Zero(t, asked(), "the next one queues")
+	one := c.hold("key0")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, l.Lock(ctx), context.DeadlineExceeded, "one that ends in the queue")
+	require.NoError(t, one.Unlock(t.Context()))
+	require.Zero(t, asked(), "the next one queues, too")
+	require.NoError(t, l.Do(t.Context(), locktest.Nothing)) // without a wait
+	require.Positive(t, asked(), "it asks all servers again")
 }
 
 // Tokens rise over all holds that have a key in common, of which some are asked

@@ -55,12 +55,13 @@ func groupBy[P comparable](l *Multi, placeOf func(redisKey string) (P, error)) (
 	return groups, nil
 }
 
-// mayAskAtOnce reports whether a try asks for all groups together. Only the
-// first try of a call does: it has no key yet, and what it takes in vain it
-// does not keep while it waits. A request that waits for replicas occupies a
-// connection of the pool, so one comes after another then.
+// mayAskAtOnce reports whether a try asks for all groups together. The first
+// try of a call does, and each try that was handed a key, until the call keeps
+// keys: what such a try takes in vain is released before the call waits. A
+// request that waits for replicas occupies a connection of the pool, so one
+// comes after another then.
 func (a *multiAttempt) mayAskAtOnce(keep time.Duration) bool {
-	return a.first == "" && a.got == nil && keep == 0 && a.lock.part.Replicas == 0
+	return (a.first == "" || a.got != nil) && keep == 0 && a.lock.part.Replicas == 0
 }
 
 // askAtOnce requests all groups together. If one is refused, the keys of the
@@ -94,12 +95,14 @@ func (a *multiAttempt) readGroup(ctx context.Context, group []int, o driver.Resu
 	switch {
 	case len(group) == 1:
 		busy, err = group[0], a.readOne(group[0], o, d, t)
+		t.resolved = t.resolved || err == nil && busy == a.at
 	case driver.IsCrossSlot(o.Err): // nothing was executed
 		a.lock.Manager.OneByOne.Store(true)
 		got, err := a.askInOrder(ctx, group, value, 0, t)
 		return group[min(got, len(group)-1)], err
 	default:
 		r := a.read(group, o, d, t)
+		a.noteHanded(group, r, t)
 		busy, err = r.busy, r.err
 	}
 	for _, n := range group {
@@ -131,7 +134,7 @@ func (a *multiAttempt) releaseTaken(ctx context.Context, value string, t *tried)
 	results, _ := l.Manager.AskAll(ctx, &l.part, calls)
 	for i, n := range at {
 		t.taken[n] = results[i].Err != nil
-		if results[i].Reply == int64(script.More) {
+		if script.MayGoOn(results[i].Reply) {
 			l.Manager.Retrier.PassOn(calls[i])
 		}
 	}

@@ -52,7 +52,8 @@ func TestMultiLockTakesNothingWhenOneKeyIsHeld(t *testing.T) {
 	}{
 		{relock.NewRedisLock("b", b.other), l.TryLock, relock.ErrLockAcquiredByOthers, `relock: lock "a,b,c": lock is held by others: key "b"`},
 		{relock.NewReentrantLock("b", b.other), l.Lock, relock.ErrKeyConflict, `key "b"`},
-		{relock.NewRedisLock("b", b.other, relock.WithFair()), l.Lock, relock.ErrKeyConflict, `key "b"`},
+		{relock.NewReentrantLock("b", b.other, relock.WithFair()), l.Lock, relock.ErrKeyConflict, `key "b"`},
+		{relock.NewRedisLock("b", b.other, relock.WithFair()), l.TryLock, relock.ErrLockAcquiredByOthers, `key "b"`},
 	} {
 		h := locktest.Take(t, tt.held.Acquire)
 		err := tt.call(t.Context())

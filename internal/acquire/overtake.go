@@ -6,7 +6,7 @@ import (
 )
 
 // overtakes reports whether a call that could not enter the queue, or claim its
-// turn, takes the lock without it. That is so while a Cluster moves the slot of
+// turn, takes the lock without it. It does while a Cluster moves the slot of
 // an unfair lock. A script that names the key of the lock only is answered
 // then. One of a lock with fencing names the counter, too.
 func overtakes(err error, s *lockspec.Spec) bool {

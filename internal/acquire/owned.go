@@ -25,7 +25,7 @@ func (l owned) attempt(ctx context.Context, block bool, acquire acquireAs) (h *l
 	defer w.cancel()
 	o := l.Manager.Enter(caller)
 	defer l.Manager.Exit(o)
-	w.owner = o
+	w.owner, w.OwnerID = o, caller.ID
 	defer w.stopHint()
 	h, err = acquire(w, o, caller.ID)
 	return h, w.waited(), w.explain(err)

@@ -21,24 +21,23 @@ type hint struct {
 // begin counts the call as waiting, until its end. The first time that it waits
 // for a key, it sets the timer of the hint.
 func (w *wait) begin() {
+	if w.hint == nil || w.hint.Key != w.key {
+		w.stopHint()
+		w.hint = w.newHint(time.Now())
+		w.hint.Timer = time.AfterFunc(w.Settings.Lease, w.hint.ring)
+	}
 	if !w.counted {
 		w.counted = true
-		w.client.Counts.Waiting.Add(1)
+		w.client.Waiting.Add(1)
 	}
-	if w.hint != nil && w.hint.Key == w.key {
-		return
-	}
-	w.stopHint()
-	w.hint = w.newHint(time.Now())
-	w.hint.Timer = time.AfterFunc(w.Settings.Lease, w.hint.ring)
 }
 
 // newHint returns the hint of a call that has waited since then, without its
 // timer.
 func (w *wait) newHint(since time.Time) *hint {
 	h := &hint{Waiting: lease.Waiting{Key: w.key, Owner: w.owner, Since: since, Kind: w.Settings.Kind}}
-	if l, quorum := w.Attempt.(*Quorum); quorum {
-		h.clients = l.nodes
+	if w.nodes != nil {
+		h.clients = w.nodes.clients()
 	} else {
 		h.only[0] = w.client
 		h.clients = h.only[:]
@@ -61,7 +60,7 @@ func (h *hint) warn() {
 func (w *wait) end() {
 	if w.counted {
 		w.counted = false
-		w.client.Counts.Waiting.Add(-1)
+		w.client.Waiting.Add(-1)
 	}
 }
 
@@ -76,7 +75,7 @@ func (w *wait) stopHint() {
 
 // others returns how many other calls of the client wait.
 func (w *wait) others() int64 {
-	n := w.client.Counts.Waiting.Load()
+	n := w.client.Waiting.Load()
 	if w.counted {
 		n--
 	}
@@ -84,7 +83,7 @@ func (w *wait) others() int64 {
 }
 
 // noteServer notes whether the last attempt has found a server that it can use.
-// The nodes of a RedLock are noted by its rounds.
+// A lock on several servers notes each of them.
 func (w *wait) noteServer(err error) {
 	switch {
 	case w.nodes != nil:

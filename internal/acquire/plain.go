@@ -153,7 +153,7 @@ func (a *plainAttempt) fastPath() (h *lease.Hold, done bool, err error) {
 }
 
 // setNX is the fast path. It reports whether the script comes next in the same
-// attempt. That is so if the key is taken, to find out by what, and if the
+// attempt. It does so if the key is taken, to find out by what, or if the
 // connection broke.
 func (a *plainAttempt) setNX(ctx context.Context) (h *lease.Hold, next bool, err error) {
 	value, err := a.Manager.Identity.NewValue(&a.Settings)
@@ -177,7 +177,7 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *lease.Hold, next bool, err
 	case o.Reply != "OK":
 		// Whatever this reply means, the key may be taken.
 		a.Manager.Retrier.Retry(a.cleanup(value, script.Indeterminate{Error: true}))
-		return nil, false, errs.ErrKeyConflict
+		return nil, false, a.Settings.KeyConflict(nil)
 	}
 	h, err = a.grant(value, o.Sent, script.Tokens{}, script.Indeterminate{})
 	return h, false, err
@@ -207,13 +207,11 @@ func (a *plainAttempt) script(ctx context.Context) (*lease.Hold, error) {
 	if o.Err != nil {
 		return nil, o.Err
 	}
-	switch code, t := script.ReadGrant(o.Reply); code {
-	case script.Ours:
-		return a.grant(a.value, o.Sent, t, a.indeterminate)
-	case script.Other:
-		return nil, errs.ErrLockAcquiredByOthers
+	code, t := script.ReadGrant(o.Reply)
+	if err := a.wait.refusal(code, o.Reply, 1); err != nil {
+		return nil, err
 	}
-	return nil, errs.ErrKeyConflict
+	return a.grant(a.value, o.Sent, t, a.indeterminate)
 }
 
 // entry uses an inherited entry as it is: the value that the entry stores names

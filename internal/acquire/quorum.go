@@ -43,7 +43,7 @@ func (l *Quorum) Take(ctx context.Context, block, lasting bool) (h *lease.Hold, 
 	life, end := l.life()
 	defer end()
 	w := newWait(ctx, life, l.Target, block)
-	w.Attempt = l
+	w.nodes = &redAttempt{lock: l, call: w} // without a round
 	return l.takeBy(w, lasting, l.compete)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/outage"
 	"github.com/relock-go/relock/internal/redis/driver"
 )
@@ -11,6 +12,8 @@ import (
 // A node that is away keeps no call from its lock while the others are a
 // quorum. So only a round without a quorum is an outage, of the nodes that were
 // missing. The client of each logs it.
+
+func (a *redAttempt) clients() []*lease.Manager { return a.lock.nodes }
 
 // noteNodes notes which nodes were missing in the last round, which has ended
 // with err.

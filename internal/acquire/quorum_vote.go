@@ -21,6 +21,8 @@ type vote struct {
 	fence  int64  // token of a grant; 0 without fencing
 	young  bool   // the server was started too recently to count
 
+	kept time.Time // the end of a minimum hold; zero without one
+
 	// Set if others hold the lock and the call waits.
 	left     time.Duration // what is left of their lease
 	holder   string        // hold ID, the same on all nodes; "" if it is not a RedLock's
@@ -95,9 +97,9 @@ func (r *round) read(node int, o driver.Result, epoch waitqueue.Epoch) vote {
 	if o.Err != nil {
 		return v
 	}
-	v.err = errs.ErrKeyConflict
 	values, err := driver.Values(o.Reply, nil)
 	if err != nil || len(values) < 2 {
+		v.err = r.lock.Settings.KeyConflict(nil)
 		return v
 	}
 	code, _ := driver.Int64(values[0], nil)
@@ -107,11 +109,11 @@ func (r *round) read(node int, o driver.Result, epoch waitqueue.Epoch) vote {
 		v.young, v.err = true, r.lock.errYoung(up)
 		return v
 	}
-	v.err = reasonOf(code)
+	v.err, v.kept = reasonOf(code, o.Reply, &r.lock.Settings), script.KeptUntil(o.Reply, 2)
 	if code == script.Ours && len(values) == 3 {
 		v.fence, _ = driver.Int64(values[2], nil)
 	}
-	if code == script.Other && len(values) == 5 {
+	if len(values) == 5 {
 		left, _ := driver.Int64(values[2], nil)
 		receivers, _ := driver.Int64(values[3], nil)
 		v.holder, _ = driver.String(values[4], nil)

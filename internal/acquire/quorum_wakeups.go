@@ -20,9 +20,9 @@ import (
 // no node depends on another. A lost notification costs the time until the next
 // poll.
 //
-// A hold that had a quorum notifies waiters when it ends. So does a call that
-// leaves, since it may have been notified instead of another. Failed rounds do
-// not notify: they would wake each other forever.
+// A hold that had a quorum notifies waiters when it ends. A call that leaves
+// notifies, too, since it may have been notified instead of another. Failed
+// rounds do not notify: they would wake each other forever.
 
 // redWaits has the waiters of one call, by node. A call that does not wait has
 // none.
@@ -46,8 +46,8 @@ func newRedWaits(l *Quorum, w *wait) *redWaits {
 	if !w.block {
 		return s
 	}
-	if w.Again == nil {
-		w.Again = make(chan struct{}, 1)
+	if w.OwnerChanged == nil {
+		w.OwnerChanged = make(chan struct{}, 1)
 	}
 	for _, c := range l.nodes {
 		s.all = append(s.all, nodeEntry{name: c.Queue.Listen(c.RedisKey(l.Key), w.Nudge)})

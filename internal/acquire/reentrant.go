@@ -21,7 +21,6 @@ func NewReentrant(t *Target) Reentrant { return Reentrant{owned{t}} }
 func (l Reentrant) Take(ctx context.Context, block, _ bool) (h *lease.Hold, waited bool, err error) {
 	return l.attempt(ctx, block, func(w *wait, o *lease.Owner, id string) (*lease.Hold, error) {
 		a := &reentrantAttempt{Target: l.Target, wait: w, owner: o, protocol: reentrantProtocol{redisKey: l.RedisKey(), owner: id}}
-		w.Attempt = a
 		defer a.finish()
 		switch {
 		case l.Settings.Fair:
@@ -136,15 +135,6 @@ func (a *reentrantAttempt) deeper(ctx context.Context) (*lease.Hold, error) {
 	return a.owner.Try(ctx, &a.wait.Call, nil)
 }
 
-func (a *reentrantAttempt) OwnerID() string { return a.protocol.owner }
-
-// HeldAs returns the protocol of the call's hold under this ID.
-func (a *reentrantAttempt) HeldAs(hold string) lease.Protocol {
-	p := a.protocol
-	p.hold = hold
-	return p
-}
-
 // body returns what the lock stores for a hold.
 func (a *reentrantAttempt) body(string) (owner, info string) {
 	return a.protocol.owner, a.Manager.Identity.Info(a.Settings.Label)
@@ -161,7 +151,8 @@ func (a *reentrantAttempt) queue(ctx context.Context) (*lease.Hold, error) {
 		return nil, err
 	}
 	g := a.queued.Granted()
-	return a.owner.Grant(&a.wait.Call, lease.Queued(&g, a.Key, a.HeldAs(g.Hold), sent, &a.Settings))
+	p := a.protocol.HeldBy(a.protocol.owner, g.Hold)
+	return a.owner.Grant(&a.wait.Call, lease.Queued(&g, a.Key, p, sent, &a.Settings))
 }
 
 // overtake requests the hold without the queue. A hold that the owner may have
@@ -192,12 +183,8 @@ func (a *reentrantAttempt) first(ctx context.Context) (*lease.Hold, error) {
 		return nil, o.Err
 	}
 	code, t := script.ReadGrant(o.Reply)
-	switch code {
-	case script.Ours:
-	case script.Other:
-		return nil, errs.ErrLockAcquiredByOthers
-	default:
-		return nil, errs.ErrKeyConflict
+	if err := a.wait.refusal(code, o.Reply, 1); err != nil {
+		return nil, err
 	}
 	g := &lease.Grant{Key: a.Key, Protocol: a.protocol, Sent: o.Sent, Settings: s, Tokens: t, Indeterminate: a.indeterminate}
 	a.protocol.hold, a.indeterminate = "", script.Indeterminate{} // the lease handles its own release

@@ -23,6 +23,10 @@ func (p reentrantProtocol) Renew(length time.Duration) script.Call {
 	return script.Call{Script: script.ReentrantRenew, Key: p.redisKey, Args: []any{p.hold, length.Milliseconds()}}
 }
 
+func (p reentrantProtocol) HeldBy(owner, hold string) lease.Protocol {
+	return reentrantProtocol{p.redisKey, owner, hold}
+}
+
 func (p reentrantProtocol) LockKey() string { return p.redisKey }
 func (p reentrantProtocol) HoldID() string  { return p.hold }
 

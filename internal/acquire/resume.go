@@ -108,8 +108,11 @@ func (r Resume) transfer(ctx context.Context, next lease.Protocol, request func(
 	if o.Err != nil {
 		return nil, o.Err
 	}
-	if o.Reply == int64(script.Ungiven) {
+	switch o.Reply {
+	case int64(script.Ungiven):
 		return nil, errUngiven
+	case int64(script.Forced):
+		return nil, errs.Forced("")
 	}
 	return nil, errUsed
 }

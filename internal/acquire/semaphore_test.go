@@ -49,7 +49,7 @@ func TestSemaphoreGrantsPermits(t *testing.T) {
 	b.requireNothingLeft("k")
 }
 
-// Other kinds, and the other mode, are a conflict, which names what was found.
+// Other kinds are a conflict, which names what was found.
 func TestSemaphoreConflicts(t *testing.T) {
 	b := newBench(t)
 	fair := relock.NewSemaphore("fair", 2, b.client, relock.WithFair())
@@ -58,12 +58,10 @@ func TestSemaphoreConflicts(t *testing.T) {
 		defer func(h relock.Hold) { require.NoError(t, h.Unlock(context.Background())) }(locktest.Take(t, acquire))
 	}
 	for text, lock := range map[string]func(context.Context) (relock.Hold, error){
-		"held as a fair semaphore, requested as unfair":            relock.NewSemaphore("fair", 2, b.other).Acquire,
-		"held as a fair semaphore, requested as a read/write lock": relock.NewRWLock("fair", b.other).RAcquire,
-		"held as a fair semaphore, requested as a plain lock":      relock.NewRedisLock("fair", b.other).Acquire,
-		"held as a read/write lock, requested as a semaphore":      relock.NewSemaphore("rw", 2, b.other).Acquire,
-		"held as a plain lock, requested as a fair semaphore":      relock.NewSemaphore("plain", 2, b.other, relock.WithFair()).Acquire,
-		"held as a read/write lock, requested as a fair semaphore": relock.NewSemaphore("rw", 2, b.other, relock.WithFair()).Acquire,
+		"held as a Semaphore, requested as an RWLock":   relock.NewRWLock("fair", b.other).RAcquire,
+		"held as a Semaphore, requested as a RedisLock": relock.NewRedisLock("fair", b.other).Acquire,
+		"held as an RWLock, requested as a Semaphore":   relock.NewSemaphore("rw", 2, b.other, relock.WithFair()).Acquire,
+		"held as a RedisLock, requested as a Semaphore": relock.NewSemaphore("plain", 2, b.other).Acquire,
 	} {
 		_, err := lock(t.Context())
 		require.ErrorIs(t, err, relock.ErrKeyConflict)

@@ -29,7 +29,7 @@ type wait struct {
 	owner   *lease.Owner // nil for a lock without owners
 	hint    *hint        // see begin; nil until the first pause
 	outage  outage.Call  // of a call on one client
-	nodes   *redAttempt  // of a RedLock, which notes each node; else nil
+	nodes   *redAttempt  // of a RedLock, which notes each node; else nil. An interface costs 16 bytes a lock
 
 	// The call's queue entry. It is nil if the call does not wait and may
 	// overtake waiters.
@@ -112,7 +112,7 @@ func (w *wait) sleep(err error) (h *lease.Hold, again bool) {
 	var turn <-chan waitqueue.Offer
 	inQueue := w.queued != nil && w.queued.Known && errors.Is(err, errs.ErrLockAcquiredByOthers)
 	if inQueue && w.waiter != nil {
-		turn = w.waiter.Turn
+		turn = w.waiter.HandOff
 		w.waiter.Park(w.queued)
 	}
 	var due <-chan time.Time
@@ -157,7 +157,7 @@ func (w *wait) await(turn <-chan waitqueue.Offer, due <-chan time.Time) (s signa
 		s.offered = true
 	case <-wake:
 		s.woken = true
-	case <-w.Again:
+	case <-w.OwnerChanged:
 		s.notified = true
 	case <-due:
 		s.due = true
@@ -222,6 +222,8 @@ func (w *wait) reason() error {
 		return errs.EndOf(w.Caller, w.last)
 	case w.last == nil:
 		return fmt.Errorf("block timeout of %v ended before the server's first answer: %w", w.Settings.BlockTimeout, os.ErrDeadlineExceeded)
+	case w.queued != nil:
+		return kept(w.last, w.queued.Line.KeptUntil())
 	}
 	return w.last
 }

@@ -94,15 +94,15 @@ func TestCallWaitsUntilItsEnd(t *testing.T) {
 	m := newEngine(t, redistest.Shared(t))
 	l := plainLock(m, "k", func(s *lockspec.Spec) { s.Block, s.Poll = true, time.Millisecond })
 	w := newWait(t.Context(), m.Life, l.Target, true)
-	require.Zero(t, m.Counts.Waiting.Load())
+	require.Zero(t, m.Waiting.Load())
 	for _, err := range []error{errs.ErrLockAcquiredByOthers, driver.ErrTimeout, errs.ErrLockAcquiredByOthers} {
 		_, again := w.sleep(err)
 		require.True(t, again)
-		require.Equal(t, int64(1), m.Counts.Waiting.Load())
+		require.Equal(t, int64(1), m.Waiting.Load())
 	}
 	for range 2 {
 		w.end()
-		require.Zero(t, m.Counts.Waiting.Load())
+		require.Zero(t, m.Waiting.Load())
 	}
 }
 

@@ -1,5 +1,6 @@
-// Package background owns what is sent on no caller's behalf: jobs that are due
-// at a time, and releases, retried until they are certain.
+// Package background runs the work that no caller waits for: jobs that are due
+// at a time, such as renewals and polls, and releases that are retried until
+// they are certain.
 //
 // # Fleets and workers
 //

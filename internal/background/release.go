@@ -107,7 +107,7 @@ func (c *Release) Handle(o driver.Result) (time.Time, bool) {
 	}
 	if o.Answered && (o.Err == nil || errors.Is(o.Err, errs.ErrDenied)) {
 		c.note(o)
-		if o.Reply == int64(script.More) {
+		if script.MayGoOn(o.Reply) {
 			c.retrier.PassOn(c.sending)
 		}
 		if o.Err == nil && (c.resolved || !o.Sent.Before(c.until)) {

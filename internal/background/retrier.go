@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -24,6 +26,33 @@ func NewRetrier(f *Fleet, logger *slog.Logger, dialTimeout time.Duration) *Retri
 func (r *Retrier) Retry(job *Release) {
 	job.retrier = r
 	r.Add(NewJob(job), time.Now())
+}
+
+// Confirm sends a release, and returns its answer. If first is false, an
+// earlier copy may have been executed. Confirm takes no longer than limit,
+// counted from start. It spends three quarters of that on send, and the rest on
+// the connection of the retrier, which goes on without it.
+func (r *Retrier) Confirm(
+	start time.Time, limit time.Duration, send func(driver.Limits) (driver.Result, script.Indeterminate), retried func() *Release,
+) (o driver.Result, first bool, err error) {
+	o, d := send(driver.Limits{Connect: limit / 2, Answer: limit / 2, End: start.Add(limit * 3 / 4)})
+	if o.Answered && o.Err == nil {
+		return o, !d.Exists(), nil
+	}
+	job := retried()
+	r.Retry(job)
+	budget := time.NewTimer(limit - time.Since(start))
+	defer budget.Stop()
+	select {
+	case <-job.Answered:
+		if job.Answer.Err == nil {
+			return job.Answer, !d.Exists() && job.First, nil
+		}
+		return o, false, errs.Both(errs.ErrUnconfirmed, job.Answer.Err)
+	case <-budget.C:
+	case <-r.life.Done():
+	}
+	return o, false, errs.Both(errs.ErrUnconfirmed, o.Err)
 }
 
 // BestEffort sends a script for up to a second, until it is answered. No lock

@@ -8,8 +8,9 @@ import (
 	"github.com/relock-go/relock/queue"
 )
 
-// These are the objects of JSON that docs/cli.md describes, of the command and
-// of the page. Other programs read them: a field may be added, but not renamed.
+// These are the objects of JSON that docs/tools.md describes, of the command
+// and of the page. Other programs read them: a field may be added, but not
+// renamed.
 
 type (
 	// LockRow is a lock.

@@ -41,6 +41,11 @@ func Kept(err error, until time.Time) error {
 	return fmt.Errorf("%w: minimum hold until %s", err, clock(until))
 }
 
+// OfKey adds to a reason the key that it is about, in front of what was found.
+func OfKey(err, reason error, key string) error {
+	return fmt.Errorf("%w: key %q%s", reason, key, strings.TrimPrefix(err.Error(), reason.Error()))
+}
+
 // ErrAnswerLost is why a release is not confirmed whose first answer was lost.
 var ErrAnswerLost = errors.New("an answer was lost, and the lease has ended since")
 

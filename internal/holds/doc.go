@@ -1,6 +1,6 @@
-// Package holds owns what a hold is to its user: the contexts that it cancels,
-// its levels, the object that has it, and the report of its end. The Redis
-// engine, etcdlock and relocktest share it.
+// Package holds implements what all backends share of a hold: the contexts that
+// it cancels, its levels, the object that has it, and the report of its end.
+// The Redis engine, etcdlock and relocktest share it.
 //
 // # Contexts and levels
 //

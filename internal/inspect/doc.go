@@ -15,7 +15,7 @@ import (
 type Locks struct {
 	Driver driver.Driver
 	Prefix string                          // of lock names, in Redis
-	Ready  func(ctx context.Context) error // says that the client is closed, or ctx has ended
+	Ready  func(ctx context.Context) error // returns why the client is closed, or that ctx has ended
 	PassOn func(script.Call)               // hands a lock on whose waiters a script could not all check
 }
 

@@ -15,26 +15,32 @@ import (
 
 // claim is the claim of a lease that a message has granted. It is the first
 // renewal: it makes the reservation the hold, with the whole lease. Until it is
-// answered, the lease is neither passed on nor extended. See docs/grants.md.
+// answered, the lease is neither passed on nor extended. See
+// docs/internals/grants.md.
 type claim struct {
 	*waitqueue.Claim
 	once    sync.Once     // closes settled
 	settled chan struct{} // closed when it was answered, or the lease has ended
-	// Guarded by Lease.mu.
+	// Guarded by Lease.Mu.
 	sent   bool                 // a copy is under way
 	doubts script.Indeterminate // copies whose answers never came
 }
+
+// byMessage is a lease as far as the claim of its grant goes. If no message has
+// granted the lease, or the claim is settled, there is nothing to do.
+type byMessage struct{ *Lease }
 
 // errUnclaimed is the error of a request that needs the claim's answer.
 var errUnclaimed = fmt.Errorf("the grant by message is not confirmed: %w", driver.ErrTimeout)
 
 // needClaim waits for the claim's answer on behalf of a request that needs it,
-// and returns why that cannot be sent. Of a hold that has ended it says
-// nothing: the caller finds that itself.
+// and returns why that cannot be sent. It returns nil for a hold that has
+// ended; the caller checks that.
 func (l *Lease) needClaim(ctx context.Context, h *Hold) error {
-	c := l.unsettled()
+	m := byMessage{l}
+	c := m.pending()
 	switch {
-	case c == nil, l.await(ctx, c, l.client.CommandTimeout/2), h.Err() != nil:
+	case c == nil, m.await(ctx, c, l.client.CommandTimeout/2), h.Err() != nil:
 		return nil
 	case ctx.Err() != nil:
 		return errs.EndOf(ctx, nil)
@@ -42,100 +48,97 @@ func (l *Lease) needClaim(ctx context.Context, h *Hold) error {
 	return errUnclaimed
 }
 
-// awaitClaim waits for the claim's answer on behalf of an Unlock, which begins
+// awaitFor waits for the claim's answer on behalf of an Unlock, which begins
 // now: for a sixth of the lease and half of the command timeout at most. It
 // returns the claim, or nil, and the time after that.
-func (l *Lease) awaitClaim(now time.Time) (*claim, time.Time) {
-	c := l.unsettled()
+func (l byMessage) awaitFor(now time.Time) (*claim, time.Time) {
+	c := l.pending()
 	if c == nil {
 		return nil, now
 	}
-	l.await(context.Background(), c, min(l.client.CommandTimeout, l.settings.Lease/3)/2)
+	l.await(context.Background(), c, min(l.client.CommandTimeout, l.Settings.Lease/3)/2)
 	return c, time.Now()
 }
 
-// expectClaim makes a new lease that of a grant by message. It is valid while
-// the reservation cannot end. Its release names the reservation too.
-func (l *Lease) expectClaim(c *waitqueue.Claim) {
-	l.validUntil = c.Drawn.Add(c.Length - lockspec.Drift(c.Length))
+// expect makes a new lease that of a grant by message. It is valid while the
+// reservation cannot end. Its release names the reservation too.
+func (l byMessage) expect(c *waitqueue.Claim) {
+	l.SetUntil(c.Drawn.Add(c.Length - lockspec.Drift(c.Length)))
 	l.ending = &ending{successor: c.Reservation}
 	l.claim = &claim{Claim: c, settled: make(chan struct{})}
 }
 
-// unsettled returns the claim of a grant by message until it is answered, or
-// nil.
-func (l *Lease) unsettled() *claim {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// pending returns the claim of a grant by message until it is answered, or nil.
+func (l byMessage) pending() *claim {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	return l.claim
 }
 
 // requested returns when the grant was requested. That of a message was when
 // the name of the waiter was drawn.
-func (l *Lease) requested(sent time.Time) time.Time {
-	if c := l.unsettled(); c != nil {
+func (l byMessage) requested(sent time.Time) time.Time {
+	if c := l.pending(); c != nil {
 		return c.Drawn
 	}
 	return sent
 }
 
-// sendClaim returns the claim if it is still to be sent. A lease that has ended
+// next returns the claim if it is still to be sent. A lease that has ended
 // sends none.
-func (l *Lease) sendClaim() (script.Call, bool) {
-	if l.unsettled() == nil || l.check() != nil {
+func (l byMessage) next() (script.Call, bool) {
+	if l.pending() == nil || l.Check() != nil {
 		return script.Call{}, false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.claim == nil || l.over != nil {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if l.claim == nil || l.Over() != nil {
 		return script.Call{}, false
 	}
 	l.claim.sent = true
 	return l.claim.Call, true
 }
 
-// claimLimit returns how long the answer to the claim may take, 0 without one.
-func (l *Lease) claimLimit() time.Duration {
-	if c := l.unsettled(); c != nil {
+// limit returns how long the answer to the claim may take, 0 without one.
+func (l byMessage) limit() time.Duration {
+	if c := l.pending(); c != nil {
 		return c.Length / 3
 	}
 	return 0
 }
 
-// handleClaim is Handle for the claim.
-func (l *Lease) handleClaim(o driver.Result) (time.Time, bool) {
-	l.noteClaim(o)
+// handle is Handle for the claim.
+func (l byMessage) handle(o driver.Result) (time.Time, bool) {
+	l.note(o)
 	if o.Err != nil {
-		l.failed(o.Err)
-		return time.Now().Add(jitter(l.claimLimit() / 10)), true
+		return l.Retry(o.Err, l.limit()/10)
 	}
 	if code, _ := script.ReadGrant(o.Reply); code != script.Ours {
-		return time.Now(), l.notOurs()
+		return time.Now(), l.NotOurs()
 	}
-	l.failing = false
-	if l.extendValidity(o.Sent, l.settings.Lease) != nil {
+	if l.Renewed(o.Sent, l.Settings.Lease) != nil {
 		return time.Time{}, false
 	}
-	l.confirmClaim()
-	return l.checked(o.Sent)
+	l.confirm()
+	return l.Checked(o.Sent)
 }
 
-// noteClaim notes that a copy of the claim is no longer under way.
-func (l *Lease) noteClaim(o driver.Result) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// note notes that a copy of the claim is no longer under way.
+func (l byMessage) note(o driver.Result) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	if c := l.claim; c != nil {
 		c.sent, c.doubts = false, c.doubts.Add(o)
 	}
 }
 
-// confirmClaim notes that the claim was granted. The lease is as any other from
+// confirm notes that the claim was granted. The lease is as any other from
 // now on.
-func (l *Lease) confirmClaim() {
-	l.mu.Lock()
+func (l byMessage) confirm() {
+	l.Mu.Lock()
 	c := l.claim
 	l.indeterminate, l.ending, l.claim = l.doubts(), nil, nil
-	l.mu.Unlock()
+	l.Mu.Unlock()
 	c.forget()
 	c.settle()
 }
@@ -155,8 +158,8 @@ func (c *claim) forget() {
 	}
 }
 
-// doubts returns the requests that may still take the lock; mu must be held.
-func (l *Lease) doubts() script.Indeterminate {
+// doubts returns the requests that may still take the lock; Mu must be held.
+func (l byMessage) doubts() script.Indeterminate {
 	c := l.claim
 	if c == nil {
 		return l.indeterminate
@@ -171,10 +174,10 @@ func (l *Lease) doubts() script.Indeterminate {
 // await waits until the claim c was answered or the lease has ended, for limit
 // and for half of the validity at most: the caller needs the rest. It reports
 // whether the claim is settled.
-func (l *Lease) await(ctx context.Context, c *claim, limit time.Duration) bool {
-	l.mu.Lock()
-	left := time.Until(l.validUntil)
-	l.mu.Unlock()
+func (l byMessage) await(ctx context.Context, c *claim, limit time.Duration) bool {
+	l.Mu.Lock()
+	left := time.Until(l.Until())
+	l.Mu.Unlock()
 	timer := time.NewTimer(min(limit, left/2))
 	defer timer.Stop()
 	select {
@@ -185,4 +188,12 @@ func (l *Lease) await(ctx context.Context, c *claim, limit time.Duration) bool {
 	case <-l.client.Life.Done():
 	}
 	return false
+}
+
+// isNamed reports whether a notice means the waiter whose grant is not claimed
+// yet. That waiter may take the lock later as a hold of the same id, but then
+// not by that grant.
+func (l byMessage) isNamed(ended string) bool {
+	c := l.pending()
+	return c != nil && c.Reservation == lockspec.Reservation(ended)
 }

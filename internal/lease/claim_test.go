@@ -43,7 +43,7 @@ func message(t *testing.T, e *engine, drawn time.Time) (*lease.Hold, error) {
 // may have ended.
 func TestGrantByMessageOverASuspend(t *testing.T) {
 	timed(t, func(t *testing.T, e *engine) {
-		e.StopTicks() // only calls check
+		e.stopTicks() // only calls check
 		h, err := message(t, e, time.Now())
 		require.NoError(t, err)
 		require.NoError(t, h.Unlock())

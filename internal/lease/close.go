@@ -8,20 +8,21 @@ import (
 	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/validity"
 )
 
 // endHolds ends all grants with ErrClosed. It returns the leases whose keys are
 // still to be released. These include RedLock members that the Close of another
 // client has ended: it leaves their keys to this Close.
-func endHolds(grants []*Renewal) (held []*Lease) {
+func endHolds(grants []*validity.Renewal) (held []*Lease) {
 	for _, r := range grants {
-		why := r.check()
-		if l := r.grant.single(); l != nil && (why == nil || why == errs.ErrClosed) { //nolint:errorlint // our own sentinel
+		why := r.Check()
+		if l, ok := r.Grant().(*Lease); ok && (why == nil || why == errs.ErrClosed) { //nolint:errorlint // our own sentinel
 			held = append(held, l)
 		}
 	}
 	for _, r := range grants {
-		r.lose(errs.ErrClosed)
+		r.Lose(errs.ErrClosed)
 	}
 	return held
 }
@@ -31,7 +32,7 @@ func (m *Manager) warnOfHeld(held []*Lease) {
 	var keys []string
 	var last time.Time
 	for _, l := range held {
-		keys = append(keys, l.key)
+		keys = append(keys, l.Name)
 		last = later(last, l.expires())
 	}
 	holds.WarnOfHeld(m.Logger, keys, last)
@@ -40,9 +41,9 @@ func (m *Manager) warnOfHeld(held []*Lease) {
 // expires returns when the key expires at the server, if no later request is
 // under way.
 func (l *Lease) expires() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return later(l.validUntil.Add(lockspec.Drift(l.settings.Lease)), l.keptUntil())
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return later(l.Until().Add(lockspec.Drift(l.Settings.Lease)), l.keptUntil())
 }
 
 // giveAllBack cancels the queue entries, sends the releases that the retrier
@@ -61,8 +62,8 @@ func (m *Manager) giveAllBack(waits []script.Call, leases []*Lease) {
 	// retrier.
 	m.Retrier.SendLast(half, links)
 	for i, o := range links.SendUntil(end, lastReleases(leases)) {
-		if o.Err != nil || !script.IsOurs(o.Reply) {
-			m.Logger.Warn("relock: closed before a lock was released", leases[i].about()...)
+		if o.Err != nil || (!script.IsOurs(o.Reply) && o.Reply != int64(script.Forced)) {
+			m.Logger.Warn("relock: closed before a lock was released", leases[i].About()...)
 		}
 	}
 }
@@ -84,11 +85,11 @@ const lastMoment = 40 * time.Millisecond
 // levels.
 func lastReleases(leases []*Lease) (all []script.Call) {
 	for _, l := range leases {
-		l.mu.Lock()
+		l.Mu.Lock()
 		l.seq++
 		last := l.releaseCall(0, l.seq)
 		all = append(all, last.call(time.Now()))
-		l.mu.Unlock()
+		l.Mu.Unlock()
 	}
 	return all
 }

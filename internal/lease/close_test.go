@@ -220,7 +220,8 @@ func (c stubborn) Flush() error {
 	return c.ConnWithTimeout.Flush()
 }
 
-// So is one that is under way on a connection that nothing can cut.
+// A release that is under way on a connection that nothing can cut is logged,
+// too.
 func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	var log locktest.LogBuffer

@@ -50,12 +50,12 @@ func (h *Hold) Detach(ctx context.Context, m *Manager, d time.Duration) (*locksp
 		return nil, err
 	}
 	l.leave()
-	l.takeRetained().LeaveWith(errs.ErrDetached)
+	l.endRetained(errs.ErrDetached)
 	err = l.sendDetached(context.WithoutCancel(ctx), h, detached)
 	h.report.Done("detach", err)
 	if err != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
+		l.Mu.Lock()
+		defer l.Mu.Unlock()
 		h.noteLoss(err)
 		return nil, err
 	}
@@ -64,8 +64,8 @@ func (h *Hold) Detach(ctx context.Context, m *Manager, d time.Duration) (*locksp
 
 // endDetached ends the hold here. An error leaves it as it was.
 func (l *Lease) endDetached(m *Manager, h *Hold, next string, d time.Duration) (*lockspec.Detached, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	switch _, can := l.protocol.(detacher); {
 	case h.unlocked:
 		return nil, errs.ErrNotHeld
@@ -83,12 +83,12 @@ func (l *Lease) endDetached(m *Manager, h *Hold, next string, d time.Duration) (
 	l.drop(h)
 	h.end(time.Now(), errs.ErrDetached)
 	l.levels.Live--
-	l.over = errs.ErrDetached
+	l.Finish(errs.ErrDetached)
 	keep := max(0, time.Until(l.keptUntil()))
 	stay := max(d, roundUp(keep))
-	l.length = max(l.length, stay) // a late copy of the request keeps the key for that long
+	l.maxRequested = max(l.maxRequested, stay) // a late copy of the request keeps the key for that long
 	return &lockspec.Detached{
-		Key: []byte(l.key), Family: h.Family(), Fair: l.settings.Fair, Hold: next, Fence: h.fence, Stay: stay, Keep: keep,
+		Key: []byte(l.Name), Family: h.Family(), Fair: h.settings.Fair, Hold: next, Fence: h.fence, Stay: stay, Keep: keep,
 	}, nil
 }
 
@@ -132,17 +132,18 @@ func (l *Lease) sendDetached(ctx context.Context, h *Hold, d *lockspec.Detached)
 		}
 		return nil
 	}
-	l.mu.Lock()
+	l.Mu.Lock()
 	l.ending, l.undo = &ending{successor: successor}, nil
-	l.mu.Unlock()
+	l.Mu.Unlock()
 	c.Retrier.Retry(l.cleanup(l.indeterminate.Merge(left)))
 	switch {
 	case o.Err != nil:
 		return errs.Both(errs.ErrUnconfirmed, o.Err)
-	case left.Exists(): // an earlier copy may have done it, and that hold has ended
+	case left.Exists() && o.Reply != int64(script.Forced):
+		// An earlier copy may have done it, and that hold has ended.
 		return errs.Both(errs.ErrUnconfirmed, errs.ErrAnswerLost)
 	}
-	return errs.Gone(l.refused())
+	return errs.Gone(l.refused(o.Reply))
 }
 
 // roundUp returns d in whole milliseconds.

@@ -1,58 +1,44 @@
-// Package lease owns what was granted: its validity, renewal, release, and
-// hand-off to the next waiter of this process. It also owns groups of leases,
-// the owners of reentrant locks, and Close. It knows a kind of lock by its
-// [Protocol] only, and no user: errors are reasons, and an observer is a hook.
+// Package lease implements what was granted: its levels, release, and hand-off
+// to the next waiter of this process. It also has groups of leases, the owners
+// of reentrant locks, and Close. Package validity has how long a grant lasts.
+// This package knows a kind of lock by its [Protocol] only, and no user: errors
+// are reasons, and an observer is a hook.
 //
 // A [Manager] is the engine of one client. A [Lease] is one grant of one key, a
 // [Group] several leases that make one hold. A [Hold] is one level of a lease,
 // or that of a group. It knows which only by the interface grant.
 //
-// All are built on validity, which decides by the clock, and sends nothing
-// (validity.go, expiry.go, suspend.go). Its user is behind subject. A lease has
-// a [Renewal] in addition, the job in a worker (watchdog.go, recheck.go), whose
-// user is behind [Renewable]. So has a delivery of a task, in package queue. It
-// is no lease: it has no levels, no waiters and no hand-off (renewal.go).
+// A group is built on a [validity.Validity], a lease on a [validity.Renewal],
+// which adds the job in a worker. So is a delivery of a task, in package queue.
+// It is no lease: it has no levels, no waiters and no hand-off.
 //
 // Unlock begins in unlock.go, and what it sends is in release.go; package
 // background retries what was not answered. Before that, handoff.go looks for a
 // waiter of this process: a plain lock goes to it in pass.go, a reentrant one
-// in transfer.go. A renewal begins in push.go and goes on in watchdog.go. The
-// user's Extend is in extend.go. Package acquire builds the requests, as a
-// [Protocol].
+// in transfer.go. The retained queue entry of a lock that was passed on ends in
+// retained.go. A renewal begins in push.go; stage.go chooses what the worker
+// sends. The user's Extend is in extend.go. Package acquire builds the
+// requests, as a [Protocol].
 //
-// # Validity and loss
+// # Loss
 //
-// A lease is valid until the sending of the request that set its expiry, plus
-// its length, less the [lockspec.Drift] of 1 % and 2 ms. An answered renewal,
-// re-entry or Extend moves that forward, never back. A lease that the server
-// refused has 200 ms left at most, in which the reason is read (notice.go).
-//
-// A lease ends once, by Unlock or by loss. A timer declares the loss without
-// asking anybody; so do Err, ValidUntil and every operation, by the clock
-// (validity.go). One timer serves all leases of a client, and examines each
-// when it would have expired, so a renewal costs it nothing (expiry.go). Other
-// losses are a refusal, the maximum hold and Close. A loss ends the contexts of
-// all levels and the renewal, and hands the release to the retrier, except on
-// Close. A lease enters the manager's books under the mutex that Close takes.
+// A lease ends once, by Unlock or by loss. Package validity finds the loss by
+// the clock, by a refusal, or after a suspend. The others are the maximum hold
+// and Close. A loss ends the contexts of all levels and the renewal, and hands
+// the release to the retrier, except on Close. After a refusal the reason is
+// read first (notice.go).
 //
 // Each level has its own length, watched or not, maximum hold and context. The
-// renewal asks for the longest watched one that is left. It is due a third of
-// that length after the last sending, less up to a tenth at random. It is due
-// sooner if validity would fall below two thirds of it. A hold without a
-// maximum that is 100 leases old is logged (forgotten.go). An error is retried
-// within min(length/10, 500 ms). Leases that wait for replicas have a worker
-// for each number and timeout, so that none waits for the replicas of others.
-//
-// When another master has replaced one, each lease asks it whether the hold is
-// there, also one that is not renewed (recheck.go).
+// renewal asks for the longest watched one that is left. A hold without a
+// maximum that is 100 leases old is logged (forgotten.go).
 //
 // # Grants by message
 //
 // A lease may be granted by a message, while the lock is only reserved
-// (claim.go, and docs/grants.md). It is valid while the reservation cannot end.
-// Its first renewal is the claim, due immediately, for a fixed lease too. Until
-// that is answered the lease is not passed on, Unlock, Extend and Detach wait,
-// and the release names the reservation as well.
+// (byMessage in claim.go, and docs/internals/grants.md). It is valid while the
+// reservation cannot end. Its first renewal is the claim, due immediately, for
+// a fixed lease too. Until that is answered the lease is not passed on, Unlock,
+// Extend and Detach wait, and the release names the reservation as well.
 //
 // # Release
 //
@@ -89,8 +75,8 @@
 // it; the waiter makes the lease under its own owner mutex. No goroutine takes
 // one owner mutex while it holds another. A transfer has half of Unlock's time.
 // A refused or unanswered transfer puts the waiter back, behind the first. The
-// release then names both holds, and ends the one that is there. "Neither"
-// means that the hold was lost. If the waiter left, or cannot use the grant,
+// release then names both holds, and ends the one that is there. If the key has
+// neither hold, the lock was lost. If the waiter left, or cannot use the grant,
 // the new hold is released. So each granted transfer has one holder, or one
 // release.
 //
@@ -110,27 +96,16 @@
 //
 // A [Group] is a hold made of several: all keys of a MultiLock, or a quorum of
 // nodes. Its validity has no key, renewal or timer, and lasts while that of
-// need of its members does. It is computed anew when the validity of a member
-// changes, so it may move back. A lease reports to its group by the methods in
-// members.go; if it is no member, its group is nil, and these do nothing. Too
-// few members end the group, for the reason of the member that ended last, and
-// release the others. Loss, Extend and the Unlock of a RedLock go to at most 32
-// members together. Unlock of a RedLock returns up to 10 ms after its result is
-// certain. That of a MultiLock waits for all keys: the last member that comes
-// sends the releases of all together (gather.go). A member is never passed on.
-// A lost one does not return, since the hold could be without a quorum for a
-// moment.
-//
-// # Suspended machines
-//
-// The clock of validity, CLOCK_MONOTONIC, stands still while a machine is
-// suspended. On Linux suspend.go checks for that with package suspend. It does
-// so when a hold is asked, before a request for a lock, at each grant and
-// level, and every 250 ms. If it was suspended for more than 250 ms, all holds
-// of the client end; each client of a RedLock ends its own. So does a grant
-// that was requested before that was noticed. A grant enters the books first
-// and loads the last check second. So the marking finds it there, or it waits
-// for the mutex, or it sees the new check. No clock matters for that.
+// need of its members does. It is recomputed when the validity of a member
+// changes, so it may become earlier. A lease reports to its group by the
+// methods in members.go; if it is no member, its group is nil, and these do
+// nothing. Too few members end the group, for the reason of the member that
+// ended last, and release the others. Loss, Extend and the Unlock of a RedLock
+// go to at most 32 members together. Unlock of a RedLock returns up to 10 ms
+// after its result is certain. That of a MultiLock waits for all keys: the last
+// member that comes sends the releases of all together (gather.go). A member is
+// never passed on. A lost member never rejoins: the group may have lacked a
+// quorum in between.
 //
 // # Close
 //
@@ -144,15 +119,13 @@
 // # Goroutines and locks
 //
 // All belong to the manager's group and end with Close. The manager has the
-// watchdog, one more worker for each setting of replicas, the retrier, and the
-// suspend monitor from the first hold on. Requests of group members have one
-// each, and so have the requests for the reason of a loss. Package waitqueue
-// has its own. The timers for validity and maximum holds have no goroutine
-// until they fire.
+// retrier. Requests of group members have one each, and so have the requests
+// for the reason of a loss. Packages validity and waitqueue have their own. The
+// timers for maximum holds have no goroutine until they fire.
 //
 // Order of locks: the owner mutex (turn.go), the mutex of the suspend monitor,
-// that of a [Group], that of a member's lease. After a lease's mutex comes one
-// of four: that of the manager, the queue, the expiry timers or a worker. Only
-// the owner mutex is held while a request is under way. A member reports to its
-// group when it holds none.
+// that of a [Group], that of a member's lease. After a lease's mutex comes that
+// of the manager, of the queue, or one of package validity. Only the owner
+// mutex is held while a request is under way. A member reports to its group
+// when it holds none.
 package lease

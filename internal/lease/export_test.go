@@ -6,23 +6,13 @@ import (
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/suspend"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// SetClocks replaces the clocks of the suspend monitor.
-func (m *Manager) SetClocks(all func() time.Duration, split func(time.Time) (wall, awake time.Duration)) {
-	m.monitor = newSuspendMonitor(m, all, split)
-}
-
-// StopTicks keeps the suspend monitor from checking periodically. Only calls
-// check then. It must be called before the first hold.
-func (m *Manager) StopTicks() { m.monitor.once.Do(func() {}) }
-
-// AskClocks makes the suspend monitor check with the kernel.
-func (m *Manager) AskClocks() { m.monitor.checkNow() }
-
-// IsFresh reports whether the last check with the kernel is recent.
-func (m *Manager) IsFresh() bool { return m.monitor.watch.Fresh(time.Now()) }
+// SetClocks replaces the clocks of the suspend monitor. It must be called
+// before the first hold.
+func (m *Manager) SetClocks(c suspend.Clocks) { m.Books = m.newBooks(c) }
 
 // PutLost gives the owner a lost lease of the grant, until remove is called.
 func (m *Manager) PutLost(key OwnerKey, g *Grant, why error) (remove func()) {
@@ -30,7 +20,7 @@ func (m *Manager) PutLost(key OwnerKey, g *Grant, why error) (remove func()) {
 	o.take()
 	defer o.give()
 	o.lease = newLease(m, g)
-	o.lease.over = why
+	o.lease.Finish(why)
 	return func() {
 		o.take()
 		o.lease = nil
@@ -42,8 +32,8 @@ func (m *Manager) PutLost(key OwnerKey, g *Grant, why error) (remove func()) {
 // StopRenewing lets the lease end by itself.
 func (h *Hold) StopRenewing() {
 	l := h.Lease()
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	h.watched = false
 	l.unwatch(h.settings.Lease)
 }
@@ -60,38 +50,19 @@ func (h *Hold) ReachMaxHold() { h.expire() }
 
 // Freeze blocks all users of the lease until thaw is called.
 func (l *Lease) Freeze() (thaw func()) {
-	l.mu.Lock()
-	return l.mu.Unlock
+	l.Mu.Lock()
+	return l.Mu.Unlock
 }
 
-// StartTimer sets the expiry timer of the lease again.
-func (l *Lease) StartTimer() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.client.expiry.watch(&l.Renewal)
-}
-
-// StopTimer stops the expiry timer of the lease for good.
-func (l *Lease) StopTimer() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.client.expiry.forget(&l.Renewal)
+// FreezeGroup blocks all users of the hold's group until thaw is called.
+func (h *Hold) FreezeGroup() (thaw func()) {
+	g := h.grant.(*Group)
+	g.Mu.Lock()
+	return g.Mu.Unlock
 }
 
 // RenewNow makes the next renewal due immediately.
-func (l *Lease) RenewNow() { l.renewer().Add(&l.job, time.Now()) }
-
-// MarkLost is Lose, but returns the follow-up work.
-func (l *Lease) MarkLost(why error) (follow func()) { return l.markLost(why) }
-
-// Refuse limits the validity of the lease to d from now, as if the server had
-// refused it.
-func (l *Lease) Refuse(d time.Duration) { l.endWithin(d) }
-
-// Renewed handles the answer to a renewal that was sent at sent.
-func (l *Lease) Renewed(sent time.Time, length time.Duration) error {
-	return l.extendValidity(sent, length)
-}
+func (l *Lease) RenewNow() { l.Hasten(time.Now()) }
 
 // Release schedules the release with the retrier, for the time at.
 func (l *Lease) Release(at time.Time) {
@@ -130,28 +101,22 @@ func (h *Hold) Lengthen(d time.Duration) error { return h.Lease().lengthen(h, d)
 // Settings returns the settings that the hold was acquired with.
 func (h *Hold) Settings() *lockspec.Spec { return h.settings }
 
-// Lose ends the lease before its Unlock.
-func (l *Lease) Lose(why error) { l.lose(why) }
-
 // PassTo passes the lease on to a waiter of this process.
 func (l *Lease) PassTo(next *waitqueue.Waiter) *Hold {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	return l.handTo(next, time.Now())
 }
 
 // ManagerState counts what a manager has at the moment.
-type ManagerState struct{ Leases, Owners, Timers int }
+type ManagerState struct{ Leases, Owners int }
 
 // State returns what the manager has at the moment.
 func (m *Manager) State() ManagerState {
 	s := ManagerState{Leases: len(m.allLeases())}
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	s.Owners = len(m.owners)
-	m.mu.Unlock()
-	m.expiry.mu.Lock()
-	defer m.expiry.mu.Unlock()
-	s.Timers = len(m.expiry.grants)
 	return s
 }
 
@@ -176,14 +141,14 @@ type State struct {
 
 // State returns the state of the lease at the moment.
 func (l *Lease) State() State {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	return l.stateLocked()
 }
 
 func (l *Lease) stateLocked() State {
 	return State{
-		ValidUntil: l.validUntil, Err: l.over, Key: l.key, Granted: l.granted(), Length: l.length, Keep: l.keptUntil(),
+		ValidUntil: l.Until(), Err: l.Over(), Key: l.Name, Granted: l.Granted(), Length: l.maxRequested, Keep: l.keptUntil(),
 		Passes: int(l.passes), Aside: l.tokens.Aside, Indeterminate: l.indeterminate,
 	}
 }
@@ -191,14 +156,14 @@ func (l *Lease) stateLocked() State {
 // Set changes the state of the lease, except for its key and its end. It does
 // not change the timer.
 func (l *Lease) Set(change func(*State)) {
-	l.mu.Lock()
+	l.Mu.Lock()
 	s := l.stateLocked()
 	change(&s)
-	start := l.client.expiry.start
-	l.validUntil, l.since, l.length, l.keep = s.ValidUntil, s.Granted.Sub(start), s.Length, s.Keep.Sub(start)
+	l.SetUntil(s.ValidUntil)
+	l.Since, l.maxRequested, l.minHoldUntil = l.client.Count(s.Granted), s.Length, l.client.Count(s.Keep)
 	l.passes, l.tokens.Aside, l.indeterminate = int16(s.Passes), s.Aside, s.Indeterminate
-	l.mu.Unlock()
-	l.moved()()
+	l.Mu.Unlock()
+	l.Moved()()
 }
 
 // Protocol returns the protocol that renews and releases the lease.

@@ -15,10 +15,10 @@ import (
 // passed on. It fails if the hold has ended, because the lease may belong to
 // another hold by then.
 func (l *Lease) lengthen(h *Hold, length time.Duration) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	if h.ends.Err() == nil {
-		l.length = max(l.length, length)
+		l.maxRequested = max(l.maxRequested, length)
 	}
 	return h.ends.Err()
 }
@@ -50,15 +50,15 @@ func (l *Lease) extend(ctx context.Context, h *Hold, d time.Duration) error {
 	}
 	o, _ := l.ask(ctx, h.settings, l.protocol.Renew(d))
 	o.Err = driver.Ended(ctx, o.Err)
-	defer l.reportRenewal(func() context.Context { return ctx }, o) // deferred: the answer takes effect before the hook runs
+	defer l.ReportRenewal(func() context.Context { return ctx }, o) // deferred: the answer takes effect before the hook runs
 	switch {
 	case o.Err != nil:
 		return o.Err
 	case o.Reply != int64(script.Ours):
-		_ = l.refused()
+		_ = l.refused(o.Reply)
 		return h.Err() // the hold may have ended earlier
 	}
-	if err := l.extendValidity(o.Sent, d); err != nil {
+	if err := l.ExtendValidity(o.Sent, d); err != nil {
 		return err
 	}
 	return h.Err() // the hold may have been unlocked meanwhile, and the lease passed on
@@ -69,5 +69,5 @@ func (l *Lease) extend(ctx context.Context, h *Hold, d time.Duration) error {
 // because validity is extended for all levels. No level may request more
 // replicas than the lease has.
 func (l *Lease) ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {
-	return script.Run(ctx, l.client.Driver, driver.ForLease(settings.Lease), s, l.settings.Ack())
+	return script.Run(ctx, l.client.Driver, driver.ForLease(settings.Lease), s, l.Settings.Ack())
 }

@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -175,28 +176,44 @@ func lockOfMe(kind string, c *relock.Client, opts ...relock.LockOption) locktest
 func TestLevelThatAsksForMoreThanTheHold(t *testing.T) {
 	t.Parallel()
 	for what, tt := range map[string]struct {
-		outer, inner []relock.LockOption
-		want         error
-		says         string
+		inner relock.LockOption
+		says  string
 	}{
-		"a token":       {nil, []relock.LockOption{relock.WithFencing()}, relock.ErrInvalid, "WithFencing"},
-		"replicas":      {nil, []relock.LockOption{relock.WithReplicas(1, 50*time.Millisecond)}, relock.ErrInvalid, "WithReplicas"},
-		"the fair mode": {nil, []relock.LockOption{relock.WithFair()}, relock.ErrKeyConflict, ""},
-		"no fair mode":  {[]relock.LockOption{relock.WithFair()}, nil, relock.ErrKeyConflict, ""},
+		"a token":  {relock.WithFencing(), "WithFencing"},
+		"replicas": {relock.WithReplicas(1, 50*time.Millisecond), "WithReplicas"},
 	} {
 		c := locktest.NewTestClient(t, redistest.Shared(t))
 		for _, kind := range reentrantKinds {
 			t.Run(what+"/"+kind, func(t *testing.T) {
-				outer := locktest.Take(t, lockOfMe(kind, c, tt.outer...).Acquire)
-				for _, opts := range [][]relock.LockOption{tt.inner, append([]relock.LockOption{relock.WithBlock()}, tt.inner...)} {
+				outer := locktest.Take(t, lockOfMe(kind, c).Acquire)
+				for _, opts := range [][]relock.LockOption{{tt.inner}, {relock.WithBlock(), tt.inner}} {
 					_, err := lockOfMe(kind, c, opts...).Acquire(t.Context())
-					require.ErrorIs(t, err, tt.want)
+					require.ErrorIs(t, err, relock.ErrInvalid)
 					require.ErrorContains(t, err, tt.says)
 				}
 				require.NoError(t, outer.Err())
 				require.NoError(t, outer.Unlock(t.Context()))
 				require.ErrorIs(t, lockOfMe(kind, c).Unlock(t.Context()), relock.ErrNotHeld)
 			})
+		}
+	}
+}
+
+// A level is granted immediately, in either mode.
+func TestLevelOfTheOtherMode(t *testing.T) {
+	t.Parallel()
+	c := locktest.NewTestClient(t, redistest.Shared(t))
+	fair := []relock.LockOption{relock.WithFair()}
+	for _, kind := range reentrantKinds {
+		for _, opts := range [][2][]relock.LockOption{{nil, fair}, {fair, nil}} {
+			outer := locktest.Take(t, lockOfMe(kind, c, opts[0]...).Acquire)
+			for _, acquire := range []func(context.Context) (relock.Hold, error){
+				lockOfMe(kind, c, opts[1]...).TryAcquire, lockOfMe(kind, c, append(opts[1], relock.WithBlock())...).Acquire,
+			} {
+				require.NoError(t, locktest.Take(t, acquire).Unlock(t.Context()))
+			}
+			require.NoError(t, outer.Err())
+			require.NoError(t, outer.Unlock(t.Context()))
 		}
 	}
 }

@@ -6,10 +6,10 @@ import "time"
 // renewed for ever if its Unlock was forgotten.
 const oldAfter = 100
 
-// extended logs once that a hold without a maximum is old by now.
-func (l *Lease) extended(now time.Time) {
+// Extended logs once that a hold without a maximum is old by now.
+func (l *Lease) Extended(now time.Time) {
 	age := l.age(now)
-	if l.task.old || age < oldAfter*l.settings.Lease {
+	if l.task.old || age < oldAfter*l.Settings.Lease {
 		return
 	}
 	forgotten := l.unlimited()
@@ -23,7 +23,7 @@ func (l *Lease) extended(now time.Time) {
 	if !l.memberOf.isFirstOld() {
 		return
 	}
-	what := forgotten.grant.about("held", age.Round(time.Second))
+	what := forgotten.grant.About("held", age.Round(time.Second))
 	if at := forgotten.report.AcquiredAt(); at != "" {
 		what = append(what, "acquired", at)
 	}
@@ -32,9 +32,9 @@ func (l *Lease) extended(now time.Time) {
 
 // age returns how long ago Redis granted the lease.
 func (l *Lease) age(now time.Time) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return now.Sub(l.granted())
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return now.Sub(l.Granted())
 }
 
 // isUnlimited reports whether the hold is live and has no maximum; the mutex is
@@ -43,8 +43,8 @@ func (h *Hold) isUnlimited() bool { return h.maxHold == nil && h.ends.Err() == n
 
 // unlimited returns the oldest live level without a maximum hold, or nil.
 func (l *Lease) unlimited() *Hold {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	for _, h := range l.levels.All {
 		if h.isUnlimited() {
 			return h

@@ -34,13 +34,13 @@ func Queued(g *waitqueue.Granted, key string, p Protocol, sent time.Time, s *loc
 func newLease(m *Manager, g *Grant) *Lease {
 	s := g.Settings
 	l := &Lease{
-		protocol: g.Protocol, indeterminate: g.Indeterminate, undo: g.Undo, tokens: g.Tokens, seq: 1,
-		length: s.Expiry(),
+		client: m, protocol: g.Protocol, indeterminate: g.Indeterminate, undo: g.Undo, tokens: g.Tokens, seq: 1,
+		maxRequested: s.Expiry(),
 	}
-	l.setUp(m, l, g.Key, g.Sent, s)
-	l.levels.All = l.room[:0]
+	l.SetUp(l, g.Key, g.Sent, s)
+	l.levels.All = l.levelsBuf[:0]
 	if g.Claim != nil {
-		l.expectClaim(g.Claim)
+		byMessage{l}.expect(g.Claim)
 	}
 	return l
 }
@@ -56,7 +56,7 @@ func (m *Manager) Grant(ctx context.Context, g *Grant) (*Hold, error) {
 // fails if the client was closed. It also fails if the lease or the maximum
 // hold has already ended, and then releases the key.
 func (l *Lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*Hold, error) {
-	now, err := l.start(l.requested(sent))
+	now, err := l.Start(byMessage{l}.requested(sent))
 	if err != nil {
 		return nil, err
 	}
@@ -67,9 +67,9 @@ func (l *Lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*H
 // isAdopted reports whether begin registered the lease with the manager, so
 // that Close ends it.
 func (l *Lease) isAdopted() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.over != nil || l.levels.Live > 0
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.Over() != nil || l.levels.Live > 0
 }
 
 // ErrLate is the error of an acquire that was granted after its lease or its

@@ -9,6 +9,7 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/validity"
 )
 
 // Group is several holds that make one: of all keys of a MultiLock, or of nodes
@@ -22,11 +23,12 @@ import (
 // neither when it notifies the group of a change. The methods that a member
 // calls do nothing for a lease that is none, whose group is nil.
 type Group struct {
-	validity
-	keys  []string // of a MultiLock, by the number of the member; nil for a RedLock
-	need  int
-	named func(n int, err error) error // adds the name of the member that failed
-	fence int64                        // the token of the hold; set before Grant
+	validity.Validity
+	client *Manager
+	keys   []string // of a MultiLock, by the number of the member; nil for a RedLock
+	need   int
+	named  func(n int, err error) error // adds the name of the member that failed
+	fence  int64                        // the token of the hold; set before Grant
 
 	// The reason of the member that ended last. A goroutine that finds the end
 	// of the hold takes it from here.
@@ -41,7 +43,7 @@ type Group struct {
 	// those of a call that left.
 	notifies atomic.Bool
 
-	// Guarded by mu.
+	// Guarded by Mu.
 	members []member
 	open    bool // the hold was granted
 	hold    Hold // of the user; without a grant before Grant
@@ -57,8 +59,8 @@ type member struct {
 // NewGroup returns a group without members. Its hold is valid while need
 // members are.
 func NewGroup(m *Manager, key string, keys []string, need int, s *lockspec.Spec, named func(int, error) error) *Group {
-	g := &Group{keys: keys, need: need, named: named}
-	g.init(m, g, key, time.Now(), s)
+	g := &Group{client: m, keys: keys, need: need, named: named}
+	g.Init(g, key, time.Now(), s)
 	return g
 }
 
@@ -92,12 +94,12 @@ func (g *Group) NotifiesWaiters() bool { return g.notifies.Load() }
 
 // join adds a member unless the hold has ended. It reports whether it did.
 func (g *Group) join(one member) bool {
-	g.mu.Lock()
-	joined := g.over == nil
+	g.Mu.Lock()
+	joined := g.Over() == nil
 	if joined {
 		g.members = append(g.members, one)
 	}
-	g.mu.Unlock()
+	g.Mu.Unlock()
 	g.recompute()()
 	return joined
 }
@@ -105,24 +107,24 @@ func (g *Group) join(one member) bool {
 // Grant returns the hold of the members that have joined. If they are too few,
 // or too few of them are still valid, it fails and releases all of them.
 func (g *Group) Grant(ctx context.Context, start time.Time, s *lockspec.Spec) (*Hold, error) {
-	g.mu.Lock()
+	g.Mu.Lock()
 	g.open = true
-	g.validUntil = g.until()
-	g.mu.Unlock()
+	g.SetUntil(g.until())
+	g.Mu.Unlock()
 	now := time.Now()
 	g.checkSuspended(now)
-	g.mu.Lock()
-	over, h := g.over, &g.hold
+	g.Mu.Lock()
+	over, h := g.Over(), &g.hold
 	if over == nil {
 		h.begin(ctx, g, start, now, s, g.fence)
 	}
-	g.mu.Unlock()
+	g.Mu.Unlock()
 	if over != nil {
 		return nil, tooLate(over)
 	}
 	h.tick(now)
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
 	if err := h.refusal(); err != nil {
 		return nil, tooLate(err)
 	}
@@ -131,7 +133,7 @@ func (g *Group) Grant(ctx context.Context, start time.Time, s *lockspec.Spec) (*
 }
 
 // until returns the time until which the hold is valid: need members are valid
-// up to then. It returns zero if fewer are live; mu must be held.
+// up to then. It returns zero if fewer are live; Mu must be held.
 func (g *Group) until() time.Time {
 	var ends []time.Time
 	for _, one := range g.members {
@@ -150,28 +152,28 @@ func (g *Group) until() time.Time {
 // are valid, the hold ends. It returns what is to be done about that.
 func (g *Group) recompute() (follow func()) {
 	if g == nil {
-		return nothing
+		return validity.Nothing
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.open || g.over != nil {
-		return nothing
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
+	if !g.open || g.Over() != nil {
+		return validity.Nothing
 	}
 	// A grant or a renewal after the end of the validity revives nothing.
 	// Others may have had the lock, even if no timer has reported the end yet.
-	if until := g.until(); !until.IsZero() && time.Until(g.validUntil) > 0 {
-		g.validUntil = until
-		return nothing
+	if until := g.until(); !until.IsZero() && time.Until(g.Until()) > 0 {
+		g.SetUntil(until)
+		return validity.Nothing
 	}
-	return g.loseLocked(g.expired())
+	return g.LoseLocked(g.Expired())
 }
 
-// expired returns why too few members are valid: the reason of the member that
+// Expired returns why too few members are valid: the reason of the member that
 // ended last. That is one whose end only the clock shows yet, if there is any.
-// mu must be held.
-func (g *Group) expired() error {
+// Mu must be held.
+func (g *Group) Expired() error {
 	for now, i := time.Now(), 0; i < len(g.members); i++ {
-		if why := g.members[i].lease.overdue(now); why != nil {
+		if why := g.members[i].lease.Overdue(now); why != nil {
 			return why
 		}
 	}
@@ -181,7 +183,7 @@ func (g *Group) expired() error {
 	return errs.ErrLockLost
 }
 
-// Ended ends the hold of a group that was lost; mu must be held. Each member is
+// Ended ends the hold of a group that was lost; Mu must be held. Each member is
 // released in the background.
 func (g *Group) Ended(why error) (follow func()) {
 	var report *holds.Report
@@ -194,27 +196,30 @@ func (g *Group) Ended(why error) (follow func()) {
 		for _, one := range g.joined() {
 			l := one.lease
 			if why == errs.ErrClosed && l.client.Life.Err() == nil { //nolint:errorlint // our own sentinel
-				l.lose(errs.Lost("another of its clients was closed"))
+				l.Lose(errs.Lost("another of its clients was closed"))
 				continue
 			}
-			l.lose(why)
+			l.Lose(why)
 		}
 		if why != errs.ErrClosed { //nolint:errorlint // our own sentinel
-			g.client.Logger.Warn("relock: lock lost", g.about("reason", why.Error())...)
+			g.client.Logger.Warn("relock: lock lost", g.About("reason", why.Error())...)
 		}
 	}
 }
 
-// moved does nothing: a group is no member.
-func (g *Group) moved() (follow func()) { return nothing }
+// Books returns the books of the client.
+func (g *Group) Books() *validity.Books { return g.client.Books }
+
+// Moved does nothing: a group is no member.
+func (g *Group) Moved() (follow func()) { return validity.Nothing }
 
 // Abandon ends a hold that was never granted. It waits up to straggle for its
 // releases, so that the next round finds its nodes free. A member that joins
 // from now on is released immediately.
 func (g *Group) Abandon() {
-	g.mu.Lock()
-	g.over = errs.ErrNotHeld
-	g.mu.Unlock()
+	g.Mu.Lock()
+	g.Finish(errs.ErrNotHeld)
+	g.Mu.Unlock()
 	given, n := g.each(maxAtOnce, (*Hold).Unlock)
 	end := time.NewTimer(straggle)
 	defer end.Stop()
@@ -228,7 +233,7 @@ func (g *Group) Abandon() {
 }
 
 func (g *Group) joined() []member {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
 	return slices.Clone(g.members)
 }

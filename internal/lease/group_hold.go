@@ -19,30 +19,30 @@ func (h *Hold) IsQuorum() bool {
 func (g *Group) unlock(h *Hold) (err error) {
 	start := time.Now()
 	_ = h.errAt(start) // the clock decides, not whether a timer has fired
-	g.mu.Lock()
+	g.Mu.Lock()
 	if h.unlocked {
-		g.mu.Unlock()
+		g.Mu.Unlock()
 		return errs.ErrNotHeld
 	}
 	defer func() { h.report.Done("unlock", err) }()
 	if h.ends.Err() != nil {
-		defer g.mu.Unlock()
+		defer g.Mu.Unlock()
 		return h.unlockLost()
 	}
 	h.unlocked = true
 	h.end(start, errs.ErrNotHeld)
-	g.over = errs.ErrNotHeld
-	g.mu.Unlock()
+	g.Finish(errs.ErrNotHeld)
+	g.Mu.Unlock()
 	err = g.release()
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
 	h.noteLoss(err)
 	return err
 }
 
 // covers reports whether key is one of the keys.
 func (g *Group) covers(key string) bool {
-	return g.key == key && g.keys == nil || slices.Contains(g.keys, key)
+	return g.Name == key && g.keys == nil || slices.Contains(g.keys, key)
 }
 
 // isOf reports whether the client has the lease of a member.
@@ -53,12 +53,12 @@ func (g *Group) isOf(m *Manager) bool {
 // checkSuspended checks for a suspend on behalf of the clients of all members.
 // Each ends its own.
 func (g *Group) checkSuspended(now time.Time) {
-	g.client.monitor.check(now)
+	g.client.CheckSuspended(now)
 	if g.keys != nil {
 		return // which are of one client
 	}
 	for _, one := range g.joined() {
-		one.lease.client.monitor.check(now)
+		one.lease.client.CheckSuspended(now)
 	}
 }
 
@@ -67,8 +67,8 @@ func (g *Group) unused() { g.returned.Store(false) }
 
 // unlimited returns the hold if it is live and has no maximum, or nil.
 func (g *Group) unlimited() *Hold {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
 	if h := &g.hold; h.grant != nil && h.isUnlimited() {
 		return h
 	}
@@ -77,7 +77,9 @@ func (g *Group) unlimited() *Hold {
 
 func (g *Group) single() *Lease { return nil }
 
+func (g *Group) manager() *Manager { return g.client }
+
 func (g *Group) levelEnded(*Hold) {}
 
-// levelExpired ends the group, which has no other level; mu must be held.
-func (g *Group) levelExpired(_ *Hold, why error) (follow func()) { return g.loseLocked(why) }
+// levelExpired ends the group, which has no other level; Mu must be held.
+func (g *Group) levelExpired(_ *Hold, why error) (follow func()) { return g.LoseLocked(why) }

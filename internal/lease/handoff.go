@@ -15,12 +15,12 @@ type handOff struct {
 	left     *waitqueue.Entry // a queue entry that belongs to nobody now; nil if there is none
 }
 
-// chooseNext chooses where the lock goes that from held; mu must be held. The
+// chooseNext chooses where the lock goes that from held; Mu must be held. The
 // lease ends here unless it is passed on.
 func (l *Lease) chooseNext(from *Hold, now time.Time) (next handOff) {
 	if next.left, next.passed = l.pass(from, now); !next.passed {
 		next.transfer, next.left = l.choose(from, now)
-		l.over = errs.ErrNotHeld
+		l.Finish(errs.ErrNotHeld)
 	}
 	return next
 }
@@ -36,29 +36,5 @@ func (l *Lease) handOff(next handOff, start time.Time) error {
 	if done, err := l.transfer(next.transfer, start); done {
 		return err
 	}
-	retained := l.takeRetained()
-	err := l.sendLevels(0, start)
-	retained.LeaveWith(err)
-	return err
-}
-
-// takeRetained returns the retained queue entry of a lock that ends. The
-// release of the lock removes the entry from the queue.
-func (l *Lease) takeRetained() *waitqueue.Entry {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.passes == 0 {
-		return nil
-	}
-	place := l.client.Queue.TakeRetained(l.client.RedisKey(l.key))
-	if place == nil {
-		return nil
-	}
-	var end ending
-	if l.ending != nil {
-		end = *l.ending
-	}
-	end.retained = place.Name
-	l.ending = &end
-	return place
+	return l.withRetained(func() error { return l.sendLevels(0, start) })
 }

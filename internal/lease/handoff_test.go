@@ -105,7 +105,7 @@ func TestNoLocalHandOff(t *testing.T) {
 		"handed off a thousand times":             {set: state(func(s *lease.State) { s.Passes = passesAlone })},
 		"less than half of the lease":             {set: state(func(s *lease.State) { s.ValidUntil = time.Now().Add(lockspec.DefaultLease / 2) }), transferred: true},
 		"an indeterminate request":                {set: state(func(s *lease.State) { s.Indeterminate.Error = true })},
-		"refused by the server":                   {set: func(h relock.Hold) { leaseOf(h).Refuse(lockspec.DefaultLease) }, transferred: true},
+		"refused by the server":                   {set: func(h relock.Hold) { leaseOf(h).EndBy(time.Now().Add(lockspec.DefaultLease)) }, transferred: true},
 		"a level that keeps the key":              {set: state(func(s *lease.State) { s.Keep = time.Now().Add(2 * time.Second) }), nested: true},
 		"a fixed lease":                           {holder: fixed, waiter: fixed, transferred: true},
 		"a minimum hold":                          {holder: keeps, waiter: keeps},
@@ -131,6 +131,31 @@ func TestNoLocalHandOff(t *testing.T) {
 		if m == locktest.ReentrantUnfair {
 			requireStored(q, next, 1)
 		}
+		q.Unlock(next)
+		q.RequireIdle()
+	})
+}
+
+// The lease of a fair call goes to the queue, even if its last level is unfair:
+// a fair waiter of another process may be first there.
+func TestFairLeaseIsNotPassedOn(t *testing.T) {
+	locktest.EachMode(t, locktest.Unfair, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 2)
+		h := q.Take(q.Clients[0], relock.WithFair())
+		within := q.Lock(q.Clients[0]).Acquire
+		if m == locktest.PlainUnfair { // only calls of a Locker nest
+			l := locktest.NewLocker(t, q.Clients[0])
+			within = func(ctx context.Context) (relock.Hold, error) { return l.Lock(ctx, locktest.QueueKey) }
+		}
+		level, err := within(h.Context())
+		require.NoError(t, err)
+		w := q.WaitLocally(t.Context(), 0)
+		neverStale(h)
+		q.Unlock(h)
+		q.Unlock(level)
+		next := w.Granted()
+		require.NotSame(t, leaseOf(level), leaseOf(next))
+		require.Zero(t, passes(next))
 		q.Unlock(next)
 		q.RequireIdle()
 	})

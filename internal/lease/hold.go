@@ -10,6 +10,7 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/validity"
 )
 
 // Hold is the hold of one Lock call. It is the only one of its lease, one of
@@ -31,9 +32,10 @@ type Hold struct {
 
 // grant is what a hold is of: a [Lease], or a [Group] of several.
 type grant interface {
-	valid() *validity
-	about(more ...any) []any
+	Valid() *validity.Validity
+	About(more ...any) []any
 	single() *Lease // nil for a group
+	manager() *Manager
 	isOf(m *Manager) bool
 	covers(key string) bool
 	unused()
@@ -50,10 +52,10 @@ type grant interface {
 // begin makes h a hold of what was granted, by a request that was sent at sent;
 // the mutex is held.
 func (h *Hold) begin(ctx context.Context, of grant, sent, granted time.Time, s *lockspec.Spec, fence int64) {
-	v := of.valid()
+	v := of.Valid()
 	*h = Hold{
 		grant: of, values: ctx, settings: s, watched: s.Watched, fence: fence,
-		report: v.client.Hooks.report(ctx, v.key, s.KindName(), granted),
+		report: of.manager().Hooks.report(ctx, v.Name, s.KindName(), granted),
 	}
 	if s.MaxHold > 0 {
 		end := sent.Add(s.MaxHold)
@@ -62,10 +64,10 @@ func (h *Hold) begin(ctx context.Context, of grant, sent, granted time.Time, s *
 }
 
 // mu returns the mutex of the grant.
-func (h *Hold) mu() *sync.Mutex { return &h.grant.valid().mu }
+func (h *Hold) mu() *sync.Mutex { return &h.grant.Valid().Mu }
 
 // Key returns the name of the lock.
-func (h *Hold) Key() string { return h.grant.valid().key }
+func (h *Hold) Key() string { return h.grant.Valid().Name }
 
 // Covers reports whether key is the key of the hold, or one of its keys.
 func (h *Hold) Covers(key string) bool { return h.grant.covers(key) }
@@ -91,7 +93,7 @@ func (h *Hold) Owner() string {
 }
 
 // Granted returns when Redis granted the lock.
-func (h *Hold) Granted() time.Time { return h.grant.valid().granted() }
+func (h *Hold) Granted() time.Time { return h.grant.Valid().Granted() }
 
 // Announce notes that the grant was announced to the observer. From now on the
 // hold's end may be reported.
@@ -143,7 +145,7 @@ func (h *Hold) errAt(now time.Time) error {
 
 // tick ends the hold, or its lease, if its time has come.
 func (h *Hold) tick(now time.Time) {
-	_ = h.grant.valid().checkAt(now)
+	_ = h.grant.Valid().CheckAt(now)
 	if h.maxHold != nil && !now.Before(h.maxHold.end) {
 		h.expire()
 	}
@@ -155,13 +157,13 @@ func (h *Hold) ValidUntil() time.Time {
 	if h.Err() != nil {
 		return time.Time{}
 	}
-	v := h.grant.valid()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if h.maxHold != nil && h.maxHold.end.Before(v.validUntil) {
+	v := h.grant.Valid()
+	v.Mu.Lock()
+	defer v.Mu.Unlock()
+	if h.maxHold != nil && h.maxHold.end.Before(v.Until()) {
 		return h.maxHold.end
 	}
-	return v.validUntil
+	return v.Until()
 }
 
 // end marks the hold as ended at this time, and cancels its contexts; the mutex

@@ -21,6 +21,7 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/suspend"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
@@ -75,8 +76,7 @@ func newEngine(t testing.TB, log io.Writer, hooks lease.Hooks) *engine {
 		Identity: id, Prefix: "p:", Driver: e.instant, Logger: slog.New(slog.NewTextHandler(log, nil)),
 		DialTimeout: time.Second, CommandTimeout: time.Second, Hooks: hooks, Limits: lease.DefaultLimits(),
 	})
-	asleep := func() time.Duration { return time.Duration(e.suspended.Load()) }
-	e.SetClocks(asleep, func(time.Time) (wall, awake time.Duration) { return asleep(), 0 })
+	e.SetClocks(e.clocks(suspend.Pause))
 	t.Cleanup(func() { require.NoError(t, e.Manager.Close()) })
 	return e
 }
@@ -95,6 +95,17 @@ func eachTimed[C any](t *testing.T, cases map[string]C, run func(t *testing.T, e
 		t.Run(name, func(t *testing.T) { timed(t, func(t *testing.T, e *engine) { run(t, e, c) }) })
 	}
 }
+
+// clocks are those of the machine. A check without a call comes each pause.
+func (e *engine) clocks(pause time.Duration) suspend.Clocks {
+	asleep := func() time.Duration { return time.Duration(e.suspended.Load()) }
+	split := func(time.Time) (wall, awake time.Duration) { return asleep(), 0 }
+	return suspend.Clocks{All: asleep, Split: split, Pause: pause}
+}
+
+// stopTicks keeps the suspend monitor from checking periodically. Only calls
+// check then. It must be called before the first hold.
+func (e *engine) stopTicks() { e.SetClocks(e.clocks(1000 * time.Hour)) }
 
 func (e *engine) suspend(d time.Duration) { e.suspended.Add(int64(d)) }
 

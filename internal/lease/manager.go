@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"hash/maphash"
 	"log/slog"
 	"runtime/pprof"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
-	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/outage"
@@ -19,6 +17,7 @@ import (
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/suspend"
 	"github.com/relock-go/relock/internal/tasks"
+	"github.com/relock-go/relock/internal/validity"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
@@ -26,17 +25,15 @@ import (
 // and release them.
 type Manager struct {
 	Config
+	*validity.Books
 
-	watchdog *background.Fleet
-	Retrier  *background.Retrier
-	Queue    *waitqueue.Queue
-	expiry   *expiryTimers
-	monitor  *suspendMonitor
-	Tasks    *tasks.Group
-	Counts   Counts
-	Outages  *outage.Log
-	Suspect  Suspect  // of package queue
-	Reading  sync.Map // what calls read for the texts of their errors, by key; see package acquire
+	Retrier *background.Retrier
+	Queue   *waitqueue.Queue
+	Tasks   *tasks.Group
+	Waiting atomic.Int64 // calls that wait at the moment
+	Losses  atomic.Int64 // of leases that had a hold
+	Outages *outage.Log
+	Suspect Suspect // of package queue
 
 	// OneByOne is set once the server has refused a request for keys of several
 	// slots.
@@ -45,19 +42,8 @@ type Manager struct {
 	Life context.Context // cancelled by Close
 	end  context.CancelFunc
 
-	switched atomic.Int64 // when masters have changed last, counted from the start
-
 	mu     sync.Mutex
-	closed bool
-	grants map[uint64]*Renewal // the newest one of each place, linked with the others
-	seed   maphash.Seed        // of the places
 	owners map[OwnerKey]*Owner
-	// awaited has the leases of which it was logged that a call waits for them.
-	awaited map[*Renewal]struct{}
-
-	replicators map[driver.Ack]*background.Fleet // the watchdogs of locks that wait for replicas
-
-	renewalWarnings warnings
 }
 
 // Config is what a manager needs from its client.
@@ -100,22 +86,23 @@ func (h *Hooks) report(ctx context.Context, key, kind string, start time.Time) *
 // New returns the engine of one client. Its goroutines start with the first
 // lock.
 func New(c Config) *Manager {
-	m := &Manager{
-		Config: c, Tasks: &tasks.Group{},
-		grants: map[uint64]*Renewal{}, seed: maphash.MakeSeed(), owners: map[OwnerKey]*Owner{}, awaited: map[*Renewal]struct{}{}, expiry: newExpiryTimers(),
-		replicators: map[driver.Ack]*background.Fleet{},
-	}
+	m := &Manager{Config: c, Tasks: &tasks.Group{}, owners: map[OwnerKey]*Owner{}}
 	m.Life, m.end = context.WithCancel(context.Background())
-	m.watchdog = background.NewFleet(m.Life, c.Driver, m.Tasks)
-	m.watchdog.Ahead = renewAhead
+	m.Books = m.newBooks(suspend.MachineClocks())
 	m.Retrier = background.NewRetrier(background.NewFleet(m.Life, c.Driver, m.Tasks), c.Logger, c.DialTimeout)
 	m.Queue = waitqueue.New(waitqueue.Host{
 		Identity: c.Identity, Prefix: c.Prefix, Driver: c.Driver, Tasks: m.Tasks, Life: m.Life, Logger: c.Logger,
 		Retrier: m.Retrier, Ask: m.Ask, Forced: m.Forced,
 	})
-	m.monitor = newSuspendMonitor(m, suspend.WithSleep, suspend.Split)
 	m.Outages = outage.New(c.Logger, m.startUnlessClosed)
 	return m
+}
+
+// newBooks returns the books of the client.
+func (m *Manager) newBooks(c suspend.Clocks) *validity.Books {
+	return validity.New(validity.Config{
+		Driver: m.Driver, Logger: m.Logger, Life: m.Life, Tasks: m.Tasks, RenewDone: m.Hooks.RenewDone, Clocks: c,
+	})
 }
 
 // startUnlessClosed runs f on a goroutine of the client, until Close begins.
@@ -134,47 +121,15 @@ func (m *Manager) Eval(ctx context.Context, limit driver.Limits, s script.Call) 
 // RedisKey returns the key in Redis of the lock with this name.
 func (m *Manager) RedisKey(key string) string { return m.Prefix + "{" + key + "}" }
 
-// adopt enters a grant in the books, so that Close ends it. It fails if the
-// client was closed.
-func (m *Manager) adopt(r *Renewal) error {
-	m.mu.Lock()
-	closed := m.closed
-	if !closed {
-		m.link(r)
-	}
-	m.mu.Unlock()
-	if closed {
-		m.Logger.Warn("relock: closed before a lock was released", r.grant.about()...)
-		return errs.ErrClosed
-	}
-	m.monitor.start()
-	return nil
-}
-
-// forget takes a grant out of the books.
-func (m *Manager) forget(r *Renewal) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.unlink(r)
-}
-
-// all returns the grants in the books.
-func (m *Manager) all() []*Renewal {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := make([]*Renewal, 0, len(m.grants))
-	for _, r := range m.grants {
-		for ; r != nil; r = r.next {
-			all = append(all, r)
-		}
-	}
-	return all
-}
-
 // allLeases returns the leases in the books.
 func (m *Manager) allLeases() (all []*Lease) {
-	for _, r := range m.all() {
-		if l := r.grant.single(); l != nil {
+	return leasesAmong(m.All())
+}
+
+// leasesAmong returns the leases among grants.
+func leasesAmong(grants []*validity.Renewal) (all []*Lease) {
+	for _, r := range grants {
+		if l, ok := r.Grant().(*Lease); ok {
 			all = append(all, l)
 		}
 	}
@@ -184,10 +139,8 @@ func (m *Manager) allLeases() (all []*Lease) {
 // Close ends all waits and holds. It stops the goroutines of the manager, and
 // waits for them. It must be called only once.
 func (m *Manager) Close() error {
-	m.mu.Lock()
-	m.closed = true
-	m.mu.Unlock()
-	grants := m.all()
+	m.Seal()
+	grants := m.All()
 	var waits []script.Call
 	if m.ReleaseOnClose {
 		waits = m.Queue.Cancels() // before the waiters leave
@@ -199,11 +152,7 @@ func (m *Manager) Close() error {
 	} else {
 		m.sendLast()
 	}
-	m.expiry.close()
-	m.watchdog.Close()
-	for _, f := range m.allReplicators() {
-		f.Close()
-	}
+	m.Books.Close()
 	m.Retrier.Close()
 	m.Queue.Close()
 	err := m.Driver.Close()
@@ -221,11 +170,9 @@ func (m *Manager) Close() error {
 // are not to be used any more. A new master may lack what the old one has
 // answered, and one that was replaced for a while has lost it.
 func (m *Manager) NodesChanged(gone []driver.Node) {
-	for _, f := range append(m.allReplicators(), m.watchdog, m.Retrier.Fleet) {
-		f.Retire(gone)
-	}
+	m.Retrier.Retire(gone)
 	m.Retrier.Hasten() // waiters wait for the releases
-	m.recheckAll()
+	m.Books.NodesChanged(gone)
 	m.Queue.NodesChanged(gone)
 }
 

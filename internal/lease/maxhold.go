@@ -5,6 +5,7 @@ import (
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/validity"
 )
 
 // maxHold is the timer for the maximum hold of a level, and when that ends.
@@ -15,7 +16,7 @@ type maxHold struct {
 
 // expire ends the hold when its maximum hold has ended.
 func (h *Hold) expire() {
-	follow := nothing
+	follow := validity.Nothing
 	h.mu().Lock()
 	if h.ends.Err() == nil {
 		follow = h.grant.levelExpired(h, errs.MaxHold(h.settings.MaxHold))
@@ -24,12 +25,12 @@ func (h *Hold) expire() {
 	follow()
 }
 
-// levelExpired ends a level whose maximum hold has ended; mu must be held.
+// levelExpired ends a level whose maximum hold has ended; Mu must be held.
 // Other levels go on. The server counts the levels of a hold only if it has an
 // owner.
 func (l *Lease) levelExpired(h *Hold, why error) (follow func()) {
 	if l.levels.Live == 1 {
-		return l.loseLocked(why)
+		return l.LoseLocked(why)
 	}
 	h.end(time.Now(), why)
 	l.levels.Live--
@@ -45,7 +46,7 @@ func (l *Lease) levelExpired(h *Hold, why error) (follow func()) {
 func (l *Lease) adjust() {
 	l.owner.take()
 	defer l.owner.give()
-	if l.check() == nil {
+	if l.Check() == nil {
 		l.client.Retrier.Retry(l.cleanup(script.Indeterminate{}))
 	}
 }

@@ -38,15 +38,14 @@ func (g *Group) noteEnd(why error) {
 	}
 }
 
-// lost handles the end of a lease. It logs the loss, also of a member if the
-// hold of the group goes on: otherwise the group logs its own.
+// lost logs the loss of a lease, also of a member if the hold of the group goes
+// on: otherwise the group logs its own.
 func (g *Group) lost(l *Lease, why error) {
 	text := "relock: lock lost"
 	if g != nil {
-		g.recompute()()
-		g.mu.Lock()
-		goesOn := g.open && g.over == nil
-		g.mu.Unlock()
+		g.Mu.Lock()
+		goesOn := g.open && g.Over() == nil
+		g.Mu.Unlock()
 		if !goesOn {
 			return
 		}
@@ -54,7 +53,7 @@ func (g *Group) lost(l *Lease, why error) {
 	} else if why == errs.ErrClosed { //nolint:errorlint // our own sentinel
 		return
 	}
-	l.client.Logger.Warn(text, l.about("reason", why.Error())...)
+	l.client.Logger.Warn(text, l.About("reason", why.Error())...)
 }
 
 // isReturned reports whether a caller got the hold.
@@ -179,7 +178,7 @@ func (t *tally) verdict() error {
 // extend extends the leases of all members. It returns as soon as enough of
 // them are extended.
 func (g *Group) extend(ctx context.Context, h *Hold, d time.Duration) error {
-	if limit := g.settings.MaxLease; limit > 0 && d > limit {
+	if limit := g.Settings.MaxLease; limit > 0 && d > limit {
 		return fmt.Errorf("%w: Extend: %v is above the largest allowed, %v; see WithMaxLease", errs.ErrInvalid, d, limit)
 	}
 	results, left := g.each(g.atOnce(h), g.untilOneFails(func(h *Hold) error { return h.Extend(ctx, d) }))

@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func TestRedLockEndedByForceIsFoundByAnotherMember(t *testing.T) {
 	for _, one := range locktest.Level(h).Members()[:2] {
 		follows = append(follows, one.Lease().MarkLost(errs.Forced("maintenance")))
 	}
-	require.NoError(t, locktest.Level(h).Members()[2].Lease().Renewed(time.Now(), locktest.FaultLease))
+	require.NoError(t, locktest.Level(h).Members()[2].Lease().ExtendValidity(time.Now(), locktest.FaultLease))
 	require.ErrorContains(t, h.Err(), "maintenance")
 	require.ErrorIs(t, h.Err(), relock.ErrForced)
 	for _, follow := range follows {
@@ -58,11 +59,56 @@ func TestRedLockLossIsThatOfTheLastMember(t *testing.T) {
 	members := locktest.Level(h).Members()
 	members[0].Lease().MarkLost(errs.Vanished)()
 	require.NoError(t, h.Err(), "two of three are left")
-	members[1].Lease().StopTimer()
 	members[1].Lease().Set(func(s *lease.State) { s.ValidUntil = time.Now().Add(-time.Millisecond) })
 	require.ErrorContains(t, h.Err(), "not renewed since")
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
 	b.RequireFree(time.Second)
+}
+
+// The hold ends before the key of a lost member is released. Otherwise others
+// could have the lock while the hold is valid.
+func TestGroupEndsBeforeItsMemberIsReleased(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := locktest.NewTestClient(t, s)
+	h := locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, c).Acquire)
+	first := locktest.Level(h).Members()[0].Lease()
+	thaw := sync.OnceFunc(locktest.Level(h).FreezeGroup())
+	defer thaw() // if the test fails
+	lost := testkit.Async(t, func() error {
+		first.Lose(errs.Forced("maintenance"))
+		return nil
+	})
+	freed := func() bool { return s.Do(t, "EXISTS", locktest.KeyOf(c, "a")) == int64(0) }
+	for watch := time.Now(); time.Since(watch) < 100*time.Millisecond; {
+		require.False(t, freed(), "released while the hold is valid")
+	}
+	thaw()
+	require.NoError(t, testkit.ResultWithin(t, lost, testkit.Patience))
+	require.ErrorIs(t, h.Err(), relock.ErrForced)
+	testkit.Eventually(t, testkit.Patience, freed, "released")
+	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrForced)
+}
+
+// The loss of a hold is logged once the keys of its members are being released:
+// a log handler may take long.
+func TestLogOfALostGroupDelaysNoRelease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	log := newStuckLog(t)
+	c := locktest.NewTestClient(t, s, log.option())
+	h := locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, c).Acquire)
+	first := locktest.Level(h).Members()[0].Lease()
+	lost := testkit.Async(t, func() error {
+		first.Lose(errs.Forced("maintenance"))
+		return nil
+	})
+	log.await(t)
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return s.Do(t, "EXISTS", locktest.KeyOf(c, "a")) == int64(0) }, "released")
+	log.free()
+	require.NoError(t, testkit.ResultWithin(t, lost, testkit.Patience))
+	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrForced)
 }
 
 // The hold is valid until so many nodes' leases end that no quorum is left.

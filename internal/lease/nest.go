@@ -15,13 +15,13 @@ import (
 // It returns neither a hold nor an error if h cannot have the level: it is nil,
 // was unlocked meanwhile, belongs to a group, or has other settings.
 func (h *Hold) Nest(ctx context.Context, s *lockspec.Spec) (*Hold, error) {
-	if h == nil || h.grant.single() == nil || h.settings.Fair != s.Fair || !h.settings.SameHold(s) {
+	if h == nil || h.grant.single() == nil || !h.settings.SameHold(s) {
 		return nil, nil
 	}
 	_ = h.Err() // the clock decides, not whether a timer has fired
 	l := h.grant.single()
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	switch over := h.ends.Err(); {
 	case h.unlocked:
 		return nil, nil

@@ -33,7 +33,7 @@ func (o *Owner) Join(w *waitqueue.Call) {
 	if o.waits == nil {
 		o.waits = map[*waitqueue.Call]struct{}{}
 	}
-	w.Again = make(chan struct{}, 1)
+	w.OwnerChanged = make(chan struct{}, 1)
 	o.waits[w] = struct{}{}
 }
 
@@ -84,7 +84,7 @@ func (o *Owner) First(ctx context.Context, attempt func() (*Hold, error)) (*Hold
 	switch {
 	case o.lease == nil:
 		return attempt()
-	case o.lease.check() == nil:
+	case o.lease.Check() == nil:
 		return nil, errs.Lost("the owner has the lock, by another hold")
 	}
 	return nil, fmt.Errorf("%w: owner: has a lost hold, which is not unlocked", errs.ErrInvalid)
@@ -169,11 +169,11 @@ func (m *Manager) Depth(ctx context.Context, key OwnerKey) int {
 		return 0
 	}
 	defer o.give()
-	if o.lease == nil || o.lease.check() != nil {
+	if o.lease == nil || o.lease.Check() != nil {
 		return 0
 	}
-	o.lease.mu.Lock()
-	defer o.lease.mu.Unlock()
+	o.lease.Mu.Lock()
+	defer o.lease.Mu.Unlock()
 	return o.lease.levels.Live
 }
 
@@ -185,7 +185,7 @@ func (m *Manager) Held(ctx context.Context, key string, of lockspec.Family) *Hol
 		if !ok {
 			continue // of another backend
 		}
-		if h.grant.valid().client == m && h.Covers(key) && h.Family() == of && !h.IsUnlocked() {
+		if h.grant.manager() == m && h.Covers(key) && h.Family() == of && !h.IsUnlocked() {
 			return h
 		}
 	}

@@ -7,21 +7,22 @@ import (
 )
 
 // pass gives the lock to the next local waiter without a request to Redis. The
-// lease goes on with another hold; mu must be held.
+// lease goes on with another hold; Mu must be held.
 //
 // No request that ends the lease may be under way. The release after an
 // indeterminate acquire would end it for the next holder. More than half of the
 // lease must be left, so that renewals have time. The key must not stay longer
-// than the next holder requests.
+// than the next holder requests. A lease of a fair call is never passed on,
+// whatever its last level asked for.
 func (l *Lease) pass(from *Hold, now time.Time) (left *waitqueue.Entry, ok bool) {
 	s := from.settings
-	if l.claim != nil || !s.Kind.Passes || !s.Watched || s.MinHold > 0 || s.Fair || l.length > s.Lease || l.indeterminate.Exists() || l.validUntil.Sub(now) <= s.Lease/2 {
+	if l.claim != nil || !s.Kind.Passes || !s.Watched || s.MinHold > 0 || l.Settings.Fair || l.maxRequested > s.Lease || l.indeterminate.Exists() || l.Until().Sub(now) <= s.Lease/2 {
 		return nil, false
 	}
-	if l.suspect || l.tokens.Spent() {
+	if l.IsSuspect() || l.tokens.Spent() {
 		return nil, false
 	}
-	next, left := l.client.Queue.Next(l.protocol.LockKey(), now.Sub(l.granted()), l.passes, l.client.Limits.HandOffs, s)
+	next, left := l.client.Queue.Next(l.protocol.LockKey(), now.Sub(l.Granted()), l.passes, l.client.Limits.HandOffs, s)
 	if next == nil {
 		return nil, false
 	}
@@ -29,7 +30,7 @@ func (l *Lease) pass(from *Hold, now time.Time) (left *waitqueue.Entry, ok bool)
 	return left, true
 }
 
-// handTo gives the lease to the waiter next; mu must be held.
+// handTo gives the lease to the waiter next; Mu must be held.
 func (l *Lease) handTo(next *waitqueue.Waiter, now time.Time) *Hold {
 	l.passes++
 	l.tokens.Next()

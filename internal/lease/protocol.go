@@ -6,11 +6,12 @@ import (
 
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/validity"
 )
 
 // Protocol builds the requests that renew and release a lock of one kind.
 type Protocol interface {
-	Renewer
+	validity.Renewer
 	// Release sets the levels to left. If none are left, it releases the key,
 	// but not before keep has passed. seq is the number of this change.
 	Release(left Levels, seq int, keep time.Duration) script.Call

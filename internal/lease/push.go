@@ -8,7 +8,7 @@ import (
 )
 
 // push adds a level for a granted request, unless the lease has already ended;
-// mu must not be held.
+// Mu must not be held.
 func (l *Lease) push(ctx context.Context, sent time.Time, s *lockspec.Spec) (*Hold, error) {
 	now := time.Now()
 	l.checkSuspended(now)
@@ -17,21 +17,21 @@ func (l *Lease) push(ctx context.Context, sent time.Time, s *lockspec.Spec) (*Ho
 
 // pushAt is push at now, for a caller that has checked for a suspend.
 func (l *Lease) pushAt(ctx context.Context, sent, now time.Time, s *lockspec.Spec) (*Hold, error) {
-	l.mu.Lock()
-	if l.over != nil {
-		defer l.mu.Unlock()
-		return nil, l.over
+	l.Mu.Lock()
+	if l.Over() != nil {
+		defer l.Mu.Unlock()
+		return nil, l.Over()
 	}
 	h := l.add(ctx, sent, now, s)
 	claiming := l.claim != nil
-	l.mu.Unlock()
+	l.Mu.Unlock()
 	switch {
 	case claiming:
-		l.renewer().AddEarlier(&l.job, now)
+		l.Hasten(now)
 	case s.Watched:
-		l.renewer().Add(&l.job, l.renewAt(sent))
+		l.Schedule(sent)
 	}
-	l.recheckNow() // after Add, which may have made it due later
+	l.RecheckNow() // after Add, which may have made it due later
 	return l.give(h, sent, now)
 }
 
@@ -39,8 +39,8 @@ func (l *Lease) pushAt(ctx context.Context, sent, now time.Time, s *lockspec.Spe
 // caller gets is kept for its minimum hold.
 func (l *Lease) give(h *Hold, sent, now time.Time) (*Hold, error) {
 	h.tick(now)
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	if err := h.refusal(); err != nil {
 		if len(l.levels.All) > 1 {
 			l.drop(h)
@@ -48,7 +48,7 @@ func (l *Lease) give(h *Hold, sent, now time.Time) (*Hold, error) {
 		return nil, err
 	}
 	if h.settings.MinHold > 0 {
-		l.keep = max(l.keep, sent.Add(h.settings.MinHold).Sub(l.client.expiry.start))
+		l.minHoldUntil = max(l.minHoldUntil, l.client.Count(sent.Add(h.settings.MinHold)))
 	}
 	return h, nil
 }
@@ -56,16 +56,16 @@ func (l *Lease) give(h *Hold, sent, now time.Time) (*Hold, error) {
 // unused notes that the caller had no use for the hold. The key is then not
 // kept for the minimum hold, unless another level uses the lease.
 func (l *Lease) unused() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	if l.levels.Live <= 1 {
-		l.keep = 0
+		l.minHoldUntil = 0
 	}
 }
 
-// add is push with mu held. It does not schedule the renewal.
+// add is push with Mu held. It does not schedule the renewal.
 func (l *Lease) add(ctx context.Context, sent, granted time.Time, s *lockspec.Spec) *Hold {
-	h := &l.first
+	h := &l.firstHold
 	if h.grant != nil { // it was granted before
 		h = &Hold{}
 	}
@@ -75,7 +75,7 @@ func (l *Lease) add(ctx context.Context, sent, granted time.Time, s *lockspec.Sp
 		l.writes++
 	}
 	if h.watched {
-		l.watch(h.settings.Lease)
+		l.Watch(h.settings.Lease)
 	}
 	return h
 }

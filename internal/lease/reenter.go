@@ -34,9 +34,9 @@ func (l *Lease) reenter(ctx context.Context, w *waitqueue.Call) (*Hold, error) {
 	case o.Reply == int64(script.Shared):
 		return nil, errs.ErrUpgrade
 	case o.Reply != int64(script.Ours):
-		return nil, l.refused()
+		return nil, l.refused(o.Reply)
 	}
-	if err := l.extendValidity(o.Sent, s.Lease); err != nil {
+	if err := l.ExtendValidity(o.Sent, s.Lease); err != nil {
 		return nil, errs.OfLevel(err)
 	}
 	return l.push(w.Caller, o.Sent, s)
@@ -45,13 +45,13 @@ func (l *Lease) reenter(ctx context.Context, w *waitqueue.Call) (*Hold, error) {
 // deeper returns the request for one more level. It fails if the lease has
 // ended meanwhile.
 func (l *Lease) deeper(s *lockspec.Spec) (script.Call, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over != nil {
-		return script.Call{}, errs.OfLevel(l.over)
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if l.Over() != nil {
+		return script.Call{}, errs.OfLevel(l.Over())
 	}
 	l.seq++
-	l.length = max(l.length, s.Expiry()) // even if no answer comes
+	l.maxRequested = max(l.maxRequested, s.Expiry()) // even if no answer comes
 	want := Levels{l.levels.Live + 1, int(l.writes)}
 	if s.Kind.Writes {
 		want.Writes++
@@ -62,12 +62,10 @@ func (l *Lease) deeper(s *lockspec.Spec) (script.Call, error) {
 // allows returns why the lease cannot have one more level with these settings,
 // or nil. Either the lease was lost, or it lacks what the settings require.
 func (l *Lease) allows(s *lockspec.Spec) error {
-	if err := l.check(); err != nil {
+	if err := l.Check(); err != nil {
 		return errs.OfLevel(err)
 	}
-	switch had := l.settings.Replicas; {
-	case s.Fair != l.settings.Fair:
-		return errs.ErrKeyConflict
+	switch had := l.Settings.Replicas; {
 	case s.Fencing && l.tokens.Fence == 0:
 		return fmt.Errorf("%w: WithFencing: held without a token, requested with one", errs.ErrInvalid)
 	case s.Replicas > had:

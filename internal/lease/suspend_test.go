@@ -55,7 +55,7 @@ func takeQuorum(t *testing.T) (suspend func(time.Duration), take func() *lease.H
 	var managers []*lease.Manager
 	for range 5 {
 		e := newEngine(t, io.Discard, lease.Hooks{})
-		e.StopTicks() // only calls check
+		e.stopTicks() // only calls check
 		nodes, managers = append(nodes, e), append(managers, e.Manager)
 	}
 	suspend = func(d time.Duration) {
@@ -116,14 +116,17 @@ func TestNobodyPassesWhileHoldsAreMarked(t *testing.T) {
 	holds := []*lease.Hold{e.take(t, lockspec.Plain, "a"), e.take(t, lockspec.Plain, "b"), e.take(t, lockspec.Plain, "c")}
 	thaw := freeze(holds) // so that the marking takes until then
 	e.suspend(time.Minute)
-	asked := testkit.Async(t, func() error {
-		e.AskClocks()
+	var passed atomic.Int64
+	check := func() error {
+		e.CheckSuspended(time.Now())
+		passed.Add(1)
 		return nil
-	})
-	assert.Never(t, e.IsFresh, 100*time.Millisecond, time.Millisecond)
+	}
+	first, second := testkit.Async(t, check), testkit.Async(t, check)
+	assert.Never(t, func() bool { return passed.Load() > 0 }, 100*time.Millisecond, time.Millisecond)
 	thaw()
-	require.NoError(t, testkit.ResultWithin(t, asked, testkit.Patience))
-	require.True(t, e.IsFresh())
+	require.NoError(t, testkit.ResultWithin(t, first, testkit.Patience))
+	require.NoError(t, testkit.ResultWithin(t, second, testkit.Patience))
 	for _, h := range holds {
 		require.ErrorIs(t, h.Lease().State().Err, errs.ErrLockLost)
 	}
@@ -135,8 +138,9 @@ func TestSuspendIsNoticedByItself(t *testing.T) {
 	cases := map[string]bool{"wall clock goes on": false, "wall clock set back": true}
 	eachTimed(t, cases, func(t *testing.T, e *engine, setBack bool) {
 		if setBack {
-			all := func() time.Duration { return time.Duration(e.suspended.Load()) }
-			e.SetClocks(all, func(time.Time) (wall, awake time.Duration) { return 0, 0 })
+			clocks := e.clocks(suspend.Pause)
+			clocks.Split = func(time.Time) (wall, awake time.Duration) { return 0, 0 }
+			e.SetClocks(clocks)
 		}
 		h := e.take(t, lockspec.Plain, "k")
 		e.suspend(time.Hour)
@@ -161,7 +165,7 @@ func TestGrantOverASuspend(t *testing.T) {
 		"ReentrantLock, level": {lockspec.Reentrant, 1, func(r driver.Request) bool { return isCall(r, script.ReentrantEnter) }, errs.ErrLockLost},
 		"RWLock, level":        {lockspec.Write, 1, func(r driver.Request) bool { return isCall(r, script.RWEnter) }, errs.ErrLockLost},
 	}, func(t *testing.T, e *engine, tt request) {
-		e.StopTicks() // only calls check
+		e.stopTicks() // only calls check
 		for range tt.before {
 			e.take(t, tt.kind, "k")
 		}
@@ -189,7 +193,7 @@ func TestGrantAfterASuspend(t *testing.T) {
 	for _, kind := range []*lockspec.Kind{lockspec.Plain, lockspec.Reentrant, lockspec.Write, lockspec.Multi, lockspec.Quorum} {
 		t.Run((&lockspec.Spec{Kind: kind}).KindName(), func(t *testing.T) {
 			timed(t, func(t *testing.T, e *engine) {
-				e.StopTicks() // only calls check
+				e.stopTicks() // only calls check
 				suspend, take := e.suspend, func() *lease.Hold { return e.take(t, kind, "k") }
 				if kind == lockspec.Quorum {
 					suspend, take = takeQuorum(t)
@@ -217,7 +221,8 @@ func TestSuspendSaysSo(t *testing.T) {
 	c := locktest.NewTestClient(t, redistest.Shared(t))
 	var suspended atomic.Int64
 	asleep := func() time.Duration { return time.Duration(suspended.Load()) }
-	locktest.Engine(c).SetClocks(asleep, func(time.Time) (wall, awake time.Duration) { return asleep(), 0 })
+	split := func(time.Time) (wall, awake time.Duration) { return asleep(), 0 }
+	locktest.Engine(c).SetClocks(suspend.Clocks{All: asleep, Split: split, Pause: suspend.Pause})
 	one := locktest.Take(t, relock.NewRedisLock("one", c).Acquire)
 	several := locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, c).Acquire)
 	suspended.Add(int64(time.Minute))

@@ -24,53 +24,53 @@ type Transfer struct {
 	Waiter *waitqueue.Waiter
 	Hold   string        // the id of the next hold
 	Owner  string        // the id of its owner
+	next   Protocol      // of the next hold
 	sent   time.Time     // when the granted copy was sent
 	since  time.Duration // when the lock was granted to the client, counted from its start
 	passes int16         // how often it was handed off since then
 	tokens script.Tokens // of the next hold
 }
 
-// successor is a waiting call that a lock can be transferred to.
-type successor interface {
-	OwnerID() string
-	// HeldAs returns the protocol of its hold with this id.
-	HeldAs(hold string) Protocol
-}
-
 // transferrer is the protocol of a kind whose locks can be transferred.
 type transferrer interface {
 	Transfer(t *Transfer, lease time.Duration, info string) script.Call
+	// HeldBy returns the protocol of another hold of the lock.
+	HeldBy(owner, hold string) Protocol
 }
 
 // choose removes a waiter from the local wait list, to transfer the lock to it.
 // It returns nil if there is none, or if it is the turn of other processes. The
 // limits are those of a plain lock that is passed on, except for the validity:
-// a transfer begins a new lease. mu must be held.
+// a transfer begins a new lease. Mu must be held.
 func (l *Lease) choose(from *Hold, now time.Time) (t *Transfer, left *waitqueue.Entry) {
 	s, q := from.settings, l.client.Queue
-	if !s.Kind.Transfers || s.MinHold > 0 || s.Fair || s.Replicas > 0 || l.keptUntil().After(now) || l.indeterminate.Exists() {
+	if !s.Kind.Transfers || s.MinHold > 0 || l.Settings.Fair || s.Replicas > 0 || l.keptUntil().After(now) || l.indeterminate.Exists() {
 		return nil, nil
 	}
-	next, left := q.Next(l.protocol.LockKey(), now.Sub(l.granted()), l.passes, l.client.Limits.HandOffs, s)
+	next, left := q.Next(l.protocol.LockKey(), now.Sub(l.Granted()), l.passes, l.client.Limits.HandOffs, s)
 	if next == nil {
 		return nil, nil
 	}
 	l.passes++
-	owner := next.Call.Attempt.(successor).OwnerID()
-	return &Transfer{client: l.client, key: l.key, Waiter: next, Hold: q.NewHold(), Owner: owner, since: l.since, passes: l.passes}, left
+	owner, hold := next.Call.OwnerID, q.NewHold()
+	return &Transfer{
+		client: l.client, key: l.Name, Waiter: next, Hold: hold, Owner: owner,
+		next: l.protocol.(transferrer).HeldBy(owner, hold), since: l.Since, passes: l.passes,
+	}, left
 }
 
 // transfer sends the request of t, and reports whether the lock is done with.
 // Otherwise the lock must still be released: the request failed or was not
 // answered, or the waiter has left. That release names both holds, because
-// either may have the lock. If the server answers that the hold is gone, the
-// lock is done with, and the error is the loss.
+// either may have the lock. If the server refuses it, the hold has ended, and
+// the error is the loss. A release follows in the background: what was refused
+// may still be there. It names both holds, too.
 func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
 	if t == nil {
 		return false, nil
 	}
 	c, s := l.client, t.Waiter.Call.Settings
-	half := min(c.CommandTimeout, l.settings.Lease/3) / 2
+	half := min(c.CommandTimeout, l.Settings.Lease/3) / 2
 	o, d := c.Eval(context.Background(), driver.Limits{Connect: half, Answer: half, End: start.Add(half)},
 		l.protocol.(transferrer).Transfer(t, s.Lease, c.Identity.Info(s.Label)))
 	answered := o.Answered && o.Err == nil
@@ -79,17 +79,17 @@ func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
 		return true, nil
 	}
 	t.Waiter.Return()
-	if answered && code != script.Ours {
-		// first is true: after an earlier copy, this one would have found the
-		// next hold.
-		err = l.judge(o, 0, true)
-		l.takeRetained().LeaveWith(errs.Vanished)
-		return true, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Mu.Lock()
 	l.ending, l.indeterminate, l.undo = &ending{successor: t.Hold}, d, nil
-	return false, nil
+	l.Mu.Unlock()
+	if !answered || code == script.Ours {
+		return false, nil
+	}
+	l.endRetained(errs.Vanished)
+	l.client.Retrier.Retry(l.cleanup(d)) // a release knows more than a transfer
+	// first is true: after an earlier copy, this one would have found the next
+	// hold.
+	return true, l.judge(o, 0, true)
 }
 
 // deliver gives the lock to the waiter. It reports whether the waiter takes it:
@@ -107,7 +107,7 @@ func (t *Transfer) arrived() { t.Waiter.Line.Queue.Arrived(t) }
 func (m *Manager) unfinished() (leases []*Lease) {
 	for _, grant := range m.Queue.InTransit() {
 		l := grant.(*Transfer).lease()
-		l.takeRetained().LeaveWith(errs.ErrClosed) // or the lock would be reserved for it
+		l.endRetained(errs.ErrClosed) // or the lock would be reserved for it
 		leases = append(leases, l)
 	}
 	return leases
@@ -115,10 +115,9 @@ func (m *Manager) unfinished() (leases []*Lease) {
 
 // lease returns the lease of a transfer. It has no indeterminate requests.
 func (t *Transfer) lease() *Lease {
-	call := t.Waiter.Call
-	p := call.Attempt.(successor).HeldAs(t.Hold)
-	l := newLease(t.client, &Grant{Key: t.key, Protocol: p, Sent: t.sent, Settings: call.Settings, Tokens: t.tokens})
-	l.since, l.passes = t.since, t.passes
+	settings := t.Waiter.Call.Settings
+	l := newLease(t.client, &Grant{Key: t.key, Protocol: t.next, Sent: t.sent, Settings: settings, Tokens: t.tokens})
+	l.Since, l.passes = t.since, t.passes
 	return l
 }
 
@@ -140,7 +139,7 @@ func (o *Owner) Accept(ctx context.Context, t *Transfer) (*Hold, error) {
 		t.arrived()
 	}
 	if err != nil {
-		l.takeRetained().LeaveWith(err)
+		l.endRetained(err)
 	}
 	return h, err
 }
@@ -154,10 +153,10 @@ func (t *Transfer) Reason() error { return t.Waiter.Line.Reason() }
 // giveUp releases the lease of a transfer that was never begun, in the
 // background.
 func (l *Lease) giveUp(t *Transfer) {
-	l.mu.Lock()
-	l.over = errs.ErrNotHeld
-	l.mu.Unlock()
-	l.takeRetained().LeaveWith(errs.ErrNotHeld)
+	l.Mu.Lock()
+	l.Finish(errs.ErrNotHeld)
+	l.Mu.Unlock()
+	l.endRetained(errs.ErrNotHeld)
 	l.client.Retrier.Retry(l.cleanup(l.indeterminate))
 	t.arrived()
 }

@@ -148,8 +148,9 @@ func TestTransferRefused(t *testing.T) {
 }
 
 // A transfer that finds nothing reports the loss to the holder. The calls that
-// wait get the lock. So it is if the connection breaks under the first request:
-// had that given the lock to the next call, the second request would say so.
+// wait get the lock. The same is true if the connection breaks under the first
+// request: had that given the lock to the next call, the second request would
+// say so.
 func TestTransferFindsTheLoss(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, map[string]int{"": 1, "behind a break": 2}, func(t *testing.T, _ string, requests int) {
@@ -168,6 +169,18 @@ func TestTransferFindsTheLoss(t *testing.T) {
 		q.UnlockEach(first, second)
 		q.RequireIdle(6 * time.Second)
 	})
+}
+
+// A refused transfer is followed by a release, which knows more of the hold: an
+// earlier release may have kept it. The lock does not stay until it expires.
+func TestTransferRefusedReleases(t *testing.T) {
+	q, h := takeToTransfer(t)
+	w := q.WaitLocally(t.Context(), 0)
+	q.Server.Do(t, "HSET", q.Key, "hold", "kept:"+holdOf(h))
+	neverStale(h)
+	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)
+	q.Unlock(w.Granted())
+	q.RequireIdle()
 }
 
 // Close ends a transfer in the middle.

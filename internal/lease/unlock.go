@@ -22,34 +22,34 @@ func (l *Lease) unlock(h *Hold) error {
 // command may.
 func (l *Lease) unlockInTurn(h *Hold) (err error) {
 	start := time.Now()
-	claimed, now := l.awaitClaim(start)
+	claimed, now := byMessage{l}.awaitFor(start)
 	_ = h.errAt(now) // the clock decides, not whether a timer has fired
-	l.mu.Lock()
+	l.Mu.Lock()
 	if h.unlocked {
-		l.mu.Unlock()
+		l.Mu.Unlock()
 		return errs.ErrNotHeld
 	}
 	defer func() { h.report.Done("unlock", err) }()
 	l.drop(h)
 	if h.ends.Err() != nil {
-		defer l.mu.Unlock()
+		defer l.Mu.Unlock()
 		return h.unlockLost()
 	}
 	h.unlocked = true
 	h.end(start, errs.ErrNotHeld)
 	l.levels.Live--
 	if rest := l.levels.Live; rest > 0 {
-		l.mu.Unlock()
+		l.Mu.Unlock()
 		err = l.unlockInner(rest, start)
 	} else {
 		next := l.chooseNext(h, now)
-		l.mu.Unlock()
+		l.Mu.Unlock()
 		err = l.handOff(next, start)
 		claimed.forget() // not before: the release must find the reservation
 	}
 	if err != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
+		l.Mu.Lock()
+		defer l.Mu.Unlock()
 		h.noteLoss(err)
 	}
 	return err
@@ -91,7 +91,7 @@ func (h *Hold) FoundLost() error {
 // WarnUnconfirmed logs an unconfirmed release, for a caller that returns
 // something else.
 func (h *Hold) WarnUnconfirmed(why error) {
-	h.grant.valid().client.Logger.Warn("relock: release not confirmed", h.grant.about("reason", why.Error())...)
+	h.grant.manager().Logger.Warn("relock: release not confirmed", h.grant.About("reason", why.Error())...)
 }
 
 // IsUnlocked reports whether Unlock was called.
@@ -101,7 +101,7 @@ func (h *Hold) IsUnlocked() bool {
 	return h.unlocked
 }
 
-// drop removes an unlocked level; mu must be held. After the last one the owner
+// drop removes an unlocked level; Mu must be held. After the last one the owner
 // has no lease.
 func (l *Lease) drop(h *Hold) {
 	if last := l.levels.Drop(h); last && l.owner != nil {
@@ -112,8 +112,8 @@ func (l *Lease) drop(h *Hold) {
 
 // newest returns the newest level for which ok reports true, or nil.
 func (l *Lease) newest(ok func(*Hold) bool) *Hold {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	for _, h := range slices.Backward(l.levels.All) {
 		if ok(h) {
 			return h

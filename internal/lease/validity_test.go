@@ -68,7 +68,6 @@ func TestManyLeasesExpireTogether(t *testing.T) {
 			require.ErrorIs(t, context.Cause(h.Context()), errs.ErrLockLost)
 			require.ErrorIs(t, h.Unlock(), errs.ErrLockLost)
 		}
-		require.Zero(t, e.State().Timers)
 	})
 }
 
@@ -84,10 +83,7 @@ func TestHoldsExpireBeforeAnyIsLogged(t *testing.T) {
 	}
 	several := e.take(t, lockspec.Multi, "several", fixed(time.Hour))
 	ctx, end := several.Context(), time.Now().Add(time.Second)
-	rush := func(l *lease.Lease, after time.Duration) {
-		l.Set(func(s *lease.State) { s.ValidUntil = end.Add(after) })
-		l.StartTimer()
-	}
+	rush := func(l *lease.Lease, after time.Duration) { l.EndBy(end.Add(after)) }
 	for _, l := range leases {
 		rush(l, 0)
 	}
@@ -119,10 +115,17 @@ func TestRefusedHoldBesideOthers(t *testing.T) {
 	}
 	h := e.take(t, lockspec.Plain, "k", fixed(time.Hour))
 	for n := range 2000 { // the pauses let the others change places with it
-		h.Lease().Refuse(time.Hour/2 - time.Duration(n)*time.Millisecond)
+		h.Lease().EndBy(time.Now().Add(time.Hour/2 - time.Duration(n)*time.Millisecond))
 		time.Sleep(10 * time.Microsecond)
 	}
 	require.NoError(t, h.Unlock())
+}
+
+// endBeforeTimer sleeps until h is not valid any more, which is before its
+// timer fires.
+func endBeforeTimer(h *lease.Hold) {
+	h.Lease().Set(func(s *lease.State) { s.ValidUntil = time.Now().Add(100 * time.Millisecond) })
+	time.Sleep(100 * time.Millisecond)
 }
 
 // The clock decides, not whether a timer has fired: an answer that comes when
@@ -130,14 +133,12 @@ func TestRefusedHoldBesideOthers(t *testing.T) {
 func TestClockDecidesWithoutTimers(t *testing.T) {
 	timed(t, func(t *testing.T, e *engine) {
 		h := e.take(t, lockspec.Plain, "late", fixed(2400*time.Millisecond))
-		h.Lease().StopTimer()
-		time.Sleep(time.Until(h.ValidUntil()))
-		require.ErrorIs(t, h.Lease().Renewed(time.Now(), time.Minute), errs.ErrLockLost)
+		endBeforeTimer(h)
+		require.ErrorIs(t, h.Lease().ExtendValidity(time.Now(), time.Minute), errs.ErrLockLost)
 		require.ErrorIs(t, h.Err(), errs.ErrLockLost)
 
 		h = e.take(t, lockspec.Plain, "asked", fixed(800*time.Millisecond))
-		h.Lease().StopTimer()
-		time.Sleep(time.Until(h.ValidUntil()))
+		endBeforeTimer(h)
 		require.ErrorIs(t, h.Err(), errs.ErrLockLost)
 		require.ErrorIs(t, context.Cause(h.Context()), errs.ErrLockLost)
 
@@ -223,7 +224,7 @@ func TestLossIsLoggedLast(t *testing.T) {
 func TestRefusedHoldWithoutAReason(t *testing.T) {
 	t.Parallel()
 	h := locktest.Take(t, relock.NewRedisLock("k", locktest.NewTestClient(t, redistest.Shared(t))).Acquire)
-	leaseOf(h).Refuse(time.Millisecond)
+	leaseOf(h).EndBy(time.Now().Add(time.Millisecond))
 	<-h.Context().Done()
 	require.ErrorContains(t, h.Err(), "lock lost (the server no longer has it)")
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrLockLost)

@@ -1,5 +1,5 @@
-// Package lockspec owns what a lock is before anything is sent: its kind,
-// settings, names and stored values, and the validation errors of all these.
+// Package lockspec defines locks, before anything is sent: kinds, settings, key
+// names and stored values, and the validation errors of all these.
 //
 // # Kinds
 //
@@ -27,12 +27,13 @@
 //
 // Four durations follow from the settings: [Spec.Expiry], [Spec.ClaimLease],
 // [Spec.Period] and [Spec.RightOfWay]. Other clients must compute the same, so
-// docs/protocol.md has the formulas.
+// docs/internals/protocol.md has the formulas.
 //
 // # Names and values
 //
 // An [Identity] is how a client signs what it stores. Its ID is a UUID of the
-// client, not of the process or of an owner. docs/protocol.md has the formats:
+// client, not of the process or of an owner. docs/internals/protocol.md has the
+// formats:
 //
 //   - [Identity.Value], [KeptValue], [Identity.Info] and [Identity.RWInfo] make
 //     what a lock stores;
@@ -45,7 +46,8 @@
 // They contain the client's time for people only. No decision depends on the
 // clock of a client.
 //
-// [ReadFound] and [ReadFoundRW] read what a key is, for the text of an error.
+// [Spec.KeyConflict] says what a key of another kind is, and what was
+// requested.
 //
 // [IsRetryable] reports whether the same call may succeed later.
 //

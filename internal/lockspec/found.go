@@ -1,18 +1,17 @@
 package lockspec
 
 import (
+	"fmt"
 	"strings"
-	"time"
 
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // Found is what a key is, for readers of an error.
 type Found struct {
-	State string // Free, Held, Reserved, Kept or Foreign
+	State string // Held, Reserved, Kept or Foreign; "" if it is not known
 	Kind  string // as [Family.String] has it; "" if it is not a lock
-	mode  string // "fair", "unfair", or "" if that is not stored
-	Left  time.Duration
 }
 
 // The states of a key.
@@ -24,52 +23,49 @@ const (
 	Foreign  = "alien"
 )
 
-// Conflict says what was found, and how a lock with these settings was
-// requested: "held as a fair plain lock, requested as unfair". Without
-// WithFair, the mode is only named if it is the conflict.
-func (s *Spec) Conflict(f Found) string {
-	kind := s.Kind.Family.String()
-	if f.Kind == kind {
-		return f.State + " as " + lockOf(f.mode, kind) + ", requested as " + modeOf(s.Fair)
-	}
-	requested := "requested as " + lockOf(modeIf(s.Fair), kind)
+// KeyConflict returns the error of a call with these settings that met a key of
+// another kind. answer is that of the script.
+func (s *Spec) KeyConflict(answer any) error {
+	return fmt.Errorf("%w: %s", errs.ErrKeyConflict, s.conflict(ReadFound(answer)))
+}
+
+// conflict says what was found, and what a call with these settings requested:
+// "held as a ReentrantLock, requested as a RedisLock". It names both as users
+// make them. Fair and unfair callers of one kind do not conflict.
+func (s *Spec) conflict(f Found) string {
+	requested := "requested as " + madeAs(s.Kind.maker)
 	switch {
 	case f.State == "":
 		return requested
-	case f.State == Free:
-		return "free again, " + requested
 	case f.Kind == "":
 		return "used by another program, " + requested
 	}
-	return f.State + " as " + lockOf(modeIf(f.mode == modeOf(true)), f.Kind) + ", " + requested
+	return f.State + " as " + madeAs(makerOf(f.Kind)) + ", " + requested
 }
 
-func lockOf(mode, kind string) string {
-	switch mode {
-	case "":
-		return "a " + nounOf(kind)
-	case "unfair":
-		return "an unfair " + nounOf(kind)
+// makerOf returns what users make a lock of a family with, by its name.
+func makerOf(family string) string {
+	for _, k := range []*Kind{Plain, Reentrant, Read} {
+		if k.Family.String() == family {
+			return k.maker
+		}
 	}
-	return "a " + mode + " " + nounOf(kind)
+	return Semaphore.maker
+}
+
+func madeAs(maker string) string {
+	if maker == Read.maker {
+		return "an " + maker
+	}
+	return "a " + maker
 }
 
 // Noun returns what the lock is called, such as "plain lock".
-func (s *Spec) Noun() string { return nounOf(s.KindName()) }
-
-func nounOf(kind string) string {
-	if kind == SemaphoreFamily.String() {
-		return kind
+func (s *Spec) Noun() string {
+	if kind := s.KindName(); kind != SemaphoreFamily.String() {
+		return kind + " lock"
 	}
-	return kind + " lock"
-}
-
-// modeIf returns the mode of a fair lock, and none for any other.
-func modeIf(fair bool) string {
-	if fair {
-		return modeOf(true)
-	}
-	return ""
+	return SemaphoreFamily.String()
 }
 
 func modeOf(fair bool) string {
@@ -79,38 +75,29 @@ func modeOf(fair bool) string {
 	return "unfair"
 }
 
-// ReadFound reads the reply of inspect.lua: state, content, ms left, and more.
-// It reports whether the reply is one.
-func ReadFound(reply any) (f Found, ok bool) {
-	parts, err := driver.Values(reply, nil)
-	if err != nil || len(parts) < 3 {
-		return f, false
+// ReadFound reads what a script has found that acquires a lock, and whose key
+// is of another kind: the last part of its answer.
+func ReadFound(answer any) (f Found) {
+	parts, _ := driver.Values(answer, nil)
+	if len(parts) == 0 {
+		return f
 	}
-	f.State, _ = driver.String(parts[0], nil)
-	left, _ := driver.Int64(parts[2], nil)
-	f.Left = time.Duration(left) * time.Millisecond
-	s, _ := ReadContent(parts[1])
-	f.Kind, f.mode = s.Kind, s.Mode
-	if s.State == Kept {
-		f.State = Kept
+	key, _ := driver.String(parts[len(parts)-1], nil)
+	kind, ours := strings.CutPrefix(key, "relock/1|")
+	letter, rest, isValue := strings.Cut(kind, "|")
+	switch {
+	case key == "":
+		return f
+	case ours && letter == "r":
+		return Found{State: reentrantState(rest), Kind: ReentrantFamily.String()}
+	case ours && !isValue && len(letter) <= 2:
+		family, _ := ReadMode(letter)
+		return Found{State: Held, Kind: family.String()}
 	}
-	return f, true
-}
-
-// ReadFoundRW reads the reply of rw_inspect.lua: state, mode, and more. It
-// reports whether the key is a read/write lock or a semaphore.
-func ReadFoundRW(reply any) (f Found, ok bool) {
-	parts, err := driver.Values(reply, nil)
-	if err != nil || len(parts) < 2 {
-		return f, false
+	if s, _ := readValue(key); s.Kind != "" {
+		return Found{State: s.State, Kind: s.Kind}
 	}
-	state, _ := driver.String(parts[0], nil)
-	mode, _ := driver.String(parts[1], nil)
-	if state != "read" && state != "write" {
-		return f, false
-	}
-	family, fair := ReadMode(mode)
-	return Found{State: Held, Kind: family.String(), mode: modeOf(fair)}, true
+	return Found{State: Foreign}
 }
 
 // ReadMode reads the mode that rw_inspect.lua returns.

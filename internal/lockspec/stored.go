@@ -73,10 +73,8 @@ func HoldOf(value string) string { return strings.SplitN(value, "|", 4)[2] }
 
 // readHash reads the hash of a reentrant lock.
 func readHash(fields map[string]string) (s Stored, ok bool) {
-	s = Stored{State: Held, Kind: ReentrantFamily.String(), Mode: modeOf(fields["mode"] == "f")}
-	if strings.HasPrefix(fields["hold"], "kept:") {
-		s.State = Kept
-	}
+	state, mode := reentrantState(fields["hold"]), modeOf(fields["mode"] == "f")
+	s = Stored{State: state, Kind: ReentrantFamily.String(), Mode: mode}
 	parts := strings.Split(fields["info"], "|")
 	if parts[0] != "relock/1" || len(parts) < 3 {
 		return s, false
@@ -92,6 +90,14 @@ func readHash(fields map[string]string) (s Stored, ok bool) {
 		}
 	}
 	return s, true
+}
+
+// reentrantState returns the state of a reentrant lock with this hold ID.
+func reentrantState(hold string) string {
+	if strings.HasPrefix(hold, "kept:") {
+		return Kept
+	}
+	return Held
 }
 
 // ReadNote reads what a read/write lock stores for people about a holder: read

@@ -1,6 +1,6 @@
-// Package script owns the Lua scripts of the locks: their assembly from the
+// Package script has the Lua scripts of the locks: their assembly from the
 // files of package lua, their calls and their answers. The contract of each
-// script is in docs/protocol.md and at the top of its file.
+// script is in docs/internals/protocol.md and at the top of its file.
 //
 // # Scripts
 //
@@ -56,10 +56,11 @@
 //     something was executed, and it is unknown what.
 //   - It is resolved once the only unanswered request was answered late.
 //
-// READONLY makes nothing indeterminate: a replica executes no write. Nor do the
-// refusals of a Cluster, such as MOVED, which come before a script runs. [Run]
-// merges the state of both sendings. The package does not release anything; its
-// callers hand the state to a release of package background.
+// READONLY makes nothing indeterminate: a replica executes no write. The
+// refusals of a Cluster, such as MOVED, make nothing indeterminate either: they
+// come before a script runs. [Run] merges the state of both sendings. The
+// package does not release anything; its callers hand the state to a release of
+// package background.
 //
 // The package has no goroutines and no mutexes. A [Script] never changes.
 package script

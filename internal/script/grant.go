@@ -1,6 +1,8 @@
 package script
 
 import (
+	"time"
+
 	"github.com/relock-go/relock/internal/redis/driver"
 )
 
@@ -45,6 +47,21 @@ func readTokens(values []any) (code int64, t Tokens) {
 		return Foreign, Tokens{}
 	}
 	return Ours, t
+}
+
+// KeptUntil returns the end of the minimum hold for which a key is kept. If the
+// answer is another one, it returns the zero time. ms is the part of the answer
+// with the milliseconds until then.
+func KeptUntil(answer any, ms int) (until time.Time) {
+	parts, err := driver.Values(answer, nil)
+	if err != nil || len(parts) <= ms || parts[0] != int64(Kept) {
+		return until
+	}
+	left, err := driver.Int64(parts[ms], nil)
+	if err != nil {
+		return until
+	}
+	return time.Now().Add(time.Duration(left) * time.Millisecond)
 }
 
 // isGrant reports whether a script with this answer took the lock.

@@ -22,15 +22,11 @@ func (d Indeterminate) Exists() bool { return d.Error || !d.Last.IsZero() }
 // IsLate reports whether a copy of a request may still be executed.
 func (d Indeterminate) IsLate() bool { return !d.Last.IsZero() && !d.Resolved() }
 
-// Add returns d after one more result. An earlier copy of a request that was
-// sent again may still be executed.
+// Add returns d after one more result. Another copy of a request that was sent
+// again may still be executed. Any of them may be the newest.
 func (d Indeterminate) Add(o driver.Result) Indeterminate {
 	if o.Resent {
-		copied := o.Sent
-		if copied.IsZero() {
-			copied = time.Now()
-		}
-		d = d.Merge(Indeterminate{Last: copied})
+		d = d.Merge(Indeterminate{Last: time.Now()})
 	}
 	switch {
 	case o.Unanswered():

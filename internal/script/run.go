@@ -59,6 +59,7 @@ func RunBatch(l driver.Link, limit driver.BatchLimit, scripts []Call, confirm *d
 	}
 	if len(again) > 0 {
 		for k, o := range driver.PipelineAcked(l, limit, requests, confirm) {
+			o.Resent = o.Resent || outcomes[again[k]].Resent
 			outcomes[again[k]] = o
 		}
 	}

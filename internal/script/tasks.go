@@ -1,7 +1,7 @@
 package script
 
-// TaskScript is a script of the task queue. docs/queue-design.md describes the
-// keys of a queue.
+// TaskScript is a script of the task queue. docs/internals/queue-design.md
+// describes the keys of a queue.
 type TaskScript struct {
 	*Script
 	suffixes string // of its keys, one letter each

@@ -1,17 +1,18 @@
-// Package waitqueue owns the waiters of a client: its queue entries in Redis,
+// Package waitqueue has the waiters of a client: its queue entries in Redis,
 // its local waiters, its polls and its subscription. A poll is also a
-// heartbeat. It knows no lease. docs/protocol.md has the protocol of the queue,
-// with its scripts.
+// heartbeat. It knows no lease. docs/internals/protocol.md has the protocol of
+// the queue, with its scripts.
 //
 // The order of waiters is only in Redis, and a message is only a hint: a call
 // acts on the answer of a script. The exception is a grant by message
-// (grant.go, and docs/grants.md), which marks the entry: its call needs no
-// answer. A [Line] is all calls of a client for one lock. For an unfair lock
-// they are [Waiter] values in memory, and only the first has an [Entry] in
-// Redis, on behalf of all. So ten thousand callers cost what one costs.
+// (grant.go, and docs/internals/grants.md), which marks the entry: its call
+// needs no answer. A [Line] is all calls of a client for one lock. For an
+// unfair lock they are [Waiter] values in memory, and only the first has an
+// [Entry] in Redis, on behalf of all. So 10,000 callers cost Redis no more than
+// one.
 //
 // There are two ways to wake a waiter. The holder in this process hands the
-// lock over by [Queue.Next] and [Waiter.Pass], over the channel Waiter.Turn
+// lock over by [Queue.Next] and [Waiter.Pass], over the channel Waiter.HandOff
 // (handoff.go). One of another process sends a message: subscription.go or
 // poll.go, then [Queue.Notify], over the channel Entry.Wake. The pause that it
 // ends is in acquire/wait.go. wakeup_limit.go only limits how often: eight
@@ -59,8 +60,8 @@
 // A client has one for each node, started by its first waiter there. It has one
 // channel for all locks, or in a Cluster a sharded one for each lock. A line
 // uses the channel at the node of its key; if the key comes to another node,
-// its next poll subscribes there. docs/cluster.md has the states of a channel
-// (channel.go). A subscription reconnects after growing pauses
+// its next poll subscribes there. docs/internals/slots.md has the states of a
+// channel (channel.go). A subscription reconnects after growing pauses
 // with jitter, 10 ms to 2 s. While it is not permitted they are 30 s to 60 s,
 // which is logged once. Whenever a channel is confirmed or lost, its lines are
 // polled immediately, and its RedLock calls are notified. A line whose enqueue

@@ -35,12 +35,12 @@ func TestCloseEndsWaits(t *testing.T) {
 		q.AwaitQueued(q.EntriesOf(waiters, 1))
 		next := q.WaitNext(context.Background(), q.EntriesOf(waiters, 1), q.Clients[1])
 		q.AwaitSubscribed(closing)
-		watch := testkit.NewStopwatch(t)
+		watch, begun := testkit.NewStopwatch(t), time.Now()
 		require.NoError(t, closing.Close())
 		for _, w := range all {
 			require.ErrorIs(t, w.End(), relock.ErrClosed)
+			watch.Check(w.At.Sub(begun), 100*time.Millisecond)
 		}
-		watch.Within(100 * time.Millisecond)
 		testkit.Eventually(t, testkit.Patience, func() bool { return listeners(q, closing) == 0 }, "no subscription")
 		q.Unlock(h)
 		last := next.Granted()
@@ -82,12 +82,13 @@ func replaceKey(q *bench, command ...any) {
 	q.Server.Do(q, "EVAL", append([]any{replace, 1, q.Key}, command...)...)
 }
 
-// A key belongs to one kind of lock, and to one mode. Users of another learn
-// that they do not agree, from a hold, from a local waiter and from a
-// reservation. They change nothing.
-func TestModesDoNotMix(t *testing.T) {
+// A key belongs to one kind of lock. Users of another learn that they do not
+// agree, from a hold, from a local waiter and from a reservation. They change
+// nothing. The other mode of the same kind finds the lock held.
+func TestKindsDoNotMix(t *testing.T) {
 	modes := append([]mode{{Kind: "RWLock"}, {Kind: "RWLock", Fair: true}, {Kind: "RWLock, reading"}, {Kind: "RWLock, reading", Fair: true}}, locktest.QueueModes...)
-	family := func(m mode) mode { return mode{Kind: strings.TrimSuffix(m.Kind, ", reading"), Fair: m.Fair} }
+	const reading = "RWLock, reading"
+	family := func(m mode) string { return strings.TrimSuffix(m.Kind, ", reading") }
 	locktest.EachMode(t, modes, func(t testing.TB, m mode) {
 		q := locktest.NewQueueBench(t, m, 2)
 		requireConflicts := func(c *relock.Client, what string) {
@@ -98,7 +99,7 @@ func TestModesDoNotMix(t *testing.T) {
 				case family(other) != family(m):
 					require.ErrorIs(t, lock.TryLock(t.Context()), relock.ErrKeyConflict, "%s meets %s of %s", other.Title(), what, m.Title())
 					require.ErrorIs(t, locktest.RequireAtOnce(t, lock.Lock), relock.ErrKeyConflict, "%s waits for %s of %s", other.Title(), what, m.Title())
-				case c == q.Clients[1] && other == m && m.Kind != "RWLock, reading":
+				case c == q.Clients[1] && (m.Kind != reading || other.Kind != reading):
 					require.ErrorIs(t, lock.TryLock(t.Context()), relock.ErrLockAcquiredByOthers, what)
 				}
 			}
@@ -115,9 +116,39 @@ func TestModesDoNotMix(t *testing.T) {
 		}
 		q.Unlock(h)
 		q.RequireIdle()
-		if family(m).Kind != "RWLock" {
+		if family(m) != "RWLock" {
 			q.Server.Do(t, "SET", q.Key, "relock/1|w|somebody:1:"+letters(m)+":60000", "PX", 60000)
 			requireConflicts(q.Clients[1], "a reservation")
+		}
+	})
+}
+
+// Fair and unfair calls of several clients wait in one queue, and are served in
+// the order of arrival. An attempt of either mode finds the lock held.
+func TestModesShareAQueue(t *testing.T) {
+	modes := []mode{{Kind: "RWLock"}, {Kind: "Semaphore"}, locktest.PlainUnfair, locktest.ReentrantUnfair}
+	locktest.EachMode(t, modes, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 3)
+		fair := relock.WithFair()
+		for _, first := range [][]relock.LockOption{nil, {fair}} {
+			h := q.Take(q.Clients[0], first...)
+			waiters := []*waiting{
+				q.WaitNext(context.Background(), 0, q.Clients[1], fair),
+				q.WaitNext(context.Background(), 1, q.Clients[2]),
+				q.WaitNext(context.Background(), 2, q.Clients[1], fair),
+			}
+			for _, opts := range [][]relock.LockOption{nil, {fair}} {
+				require.ErrorIs(t, q.Lock(q.Clients[2], opts...).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+			}
+			for n, w := range waiters {
+				for _, later := range waiters[n:] {
+					require.False(t, later.HasEnded())
+				}
+				q.Unlock(h)
+				h = w.Granted()
+			}
+			q.Unlock(h)
+			q.RequireIdle()
 		}
 	})
 }

@@ -33,13 +33,14 @@ type Entry struct {
 	claim         *Claim // of a grant by message; nil after any other
 
 	// Guarded by queue.mu.
-	ticket  string // "" until it is known
-	sending bool
-	crowd   bool      // notified together with all others
-	drawn   time.Time // when the name was drawn
-	marked  bool      // a message has granted it the lock
-	epoch   Epoch     // when the request under way was sent
-	wakeups *wakeupLimit
+	ticket           string // "" until it is known
+	sending          bool
+	crowd            bool      // notified together with all others
+	drawn            time.Time // when the name was drawn
+	grantedByMessage bool      // a message has granted it the lock
+	epoch            Epoch     // when the request under way was sent
+	wakeups          *wakeupLimit
+	polled           script.Indeterminate // polls that may put the entry back
 }
 
 // NewEntry returns the entry of a call in a line. If once is true, the call
@@ -99,13 +100,13 @@ func (w *Entry) Attempt(ctx context.Context) (time.Time, error) {
 		case script.More:
 			w.Line.Queue.host.Retrier.PassOn(script.Call{Script: w.Settings.Kind.Queue.Cancel, Key: w.Line.redisKey})
 			return o.Sent, errs.ErrLockAcquiredByOthers
-		case script.Other:
+		case script.Other, script.Kept:
 			return o.Sent, errs.ErrLockAcquiredByOthers
 		case script.Full:
 			return o.Sent, errs.ErrQueueFull
 		default:
 			w.Known = false // so no other call takes over the entry as it is
-			return o.Sent, errs.ErrKeyConflict
+			return o.Sent, w.Settings.KeyConflict(o.Reply)
 		}
 	}
 }
@@ -201,7 +202,9 @@ func (w *Entry) read(reply any) int64 {
 	code, t := script.ReadGrant(reply)
 	w.tokens = t
 	values, _ := driver.Values(reply, nil)
-	if len(values) == 4 && (code == script.Other || code == script.More) {
+	ms := 1
+	if len(values) == 4 && (code == script.Other || code == script.Kept || code == script.More) {
+		ms = 2
 		ticket, err1 := driver.String(values[1], nil)
 		left, err2 := driver.Int64(values[2], nil)
 		others, err3 := driver.Int64(values[3], nil)
@@ -210,6 +213,7 @@ func (w *Entry) read(reply any) int64 {
 			w.Line.Queue.add(w, ticket, time.Duration(left)*time.Millisecond, others)
 		}
 	}
+	w.Line.noteKept(script.KeptUntil(reply, ms))
 	return code
 }
 
@@ -220,14 +224,30 @@ func (w *Entry) Leave() {
 	if w != nil && w.Name != "" {
 		w.Line.Queue.remove(w)
 		if w.Sent && (!w.once || w.indeterminate.Exists()) {
-			s := w.Settings
-			job := background.NewRelease(w.Line.key, s.Expiry(), s.Lease, w.indeterminate,
-				cancelOf(w.Line.redisKey, w.Name, true))
+			job := w.cancel(w.Name, true, w.indeterminate.Merge(w.polled))
 			// If no request is indeterminate, the entry cannot have the lock.
 			job.BestEffort = !w.indeterminate.Exists()
 			w.Line.Queue.host.Retrier.Retry(job)
 		}
 	}
+}
+
+// cancel returns a job that cancels the entry under one of its names, for as
+// long as a request of it may come late.
+func (w *Entry) cancel(name string, alsoHold bool, late script.Indeterminate) *background.Release {
+	s := w.Settings
+	return background.NewRelease(w.Line.key, s.Expiry(), s.Lease, late, cancelOf(w.Line.redisKey, name, alsoHold))
+}
+
+// cancelStray cancels what late polls put back of an entry that has ended, and
+// has no claim under way. A Close that releases nothing leaves it.
+func (w *Entry) cancelStray(name string, late script.Indeterminate) {
+	if !late.Exists() || w.Line.Queue.host.Life.Err() != nil {
+		return
+	}
+	job := w.cancel(name, false, late)
+	job.BestEffort = true
+	w.Line.Queue.host.Retrier.Retry(job)
 }
 
 // Granted is what a lease needs to know about the entry that it came from.
@@ -243,10 +263,13 @@ type Granted struct {
 // new name is drawn.
 func (w *Entry) Granted() Granted {
 	g := Granted{w.hold, w.args[1].(string), w.tokens, w.indeterminate, cancelOf(w.Line.redisKey, w.Name, true), w.claim}
+	if w.claim == nil {
+		w.cancelStray(w.Name, w.polled) // nothing adds to it: the entry has been removed
+	}
 	w.claim = nil
 	w.Name, w.Known, w.Sent, w.indeterminate = "", false, false, script.Indeterminate{}
 	w.Line.Queue.mu.Lock()
 	defer w.Line.Queue.mu.Unlock()
-	w.ticket, w.marked = "", false
+	w.ticket, w.grantedByMessage, w.polled = "", false, script.Indeterminate{}
 	return g
 }

@@ -134,6 +134,56 @@ func TestPollOfAWaitThatIsOver(t *testing.T) {
 	})
 }
 
+// waitWithALatePoll returns a wait behind so many entries, whose first poll the
+// proxy keeps. Another one has come to the server.
+func waitWithALatePoll(ctx context.Context, q *bench, before int) (*waiting, *faults.Proxy) {
+	q.Helper()
+	c, proxy := q.Behind()
+	poll := faults.Script(script.Poll.SHA)
+	proxy.On(poll, 1, faults.HoldOnly)
+	w := q.WaitNext(ctx, before, c)
+	require.True(q, proxy.Await(poll, 2, testkit.Patience), "a copy, or the next one")
+	return w, proxy
+}
+
+// A poll without an answer, of which a copy was answered, may come after a wait
+// has ended. The entry that it puts back is cancelled again, though the client
+// polls no more.
+func TestPollAfterTheWaitIsOver(t *testing.T) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 2)
+		h := q.Take(q.Clients[0])
+		stays := q.WaitNext(t.Context(), 0, q.Clients[1])
+		ctx, cancel := context.WithCancel(t.Context())
+		w, proxy := waitWithALatePoll(ctx, q, 1)
+		cancel()
+		require.ErrorIs(t, w.End(), context.Canceled)
+		q.AwaitQueued(1)
+		require.Len(t, proxy.Release(), 1)
+		q.AwaitQueued(1)
+		next, _ := q.HandOff(h, stays)
+		q.UnlockLast(next)
+	})
+}
+
+// The same is true of a wait that has got the lock, by a message or by a
+// request, and has released it.
+func TestPollAfterTheHoldIsOver(t *testing.T) {
+	locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m mode) {
+		q := locktest.NewQueueBench(t, m, 1)
+		h := q.Take(q.Clients[0])
+		w, proxy := waitWithALatePoll(t.Context(), q, 0)
+		next, _ := q.HandOff(h, w)
+		q.Unlock(next)
+		last := q.Take(q.Clients[0])
+		require.Len(t, proxy.Release(), 1)
+		watch := testkit.NewStopwatch(t)
+		q.AwaitQueued(0)
+		watch.Within(time.Second)
+		q.UnlockLast(last)
+	})
+}
+
 // An enqueue that the network delivers after its cancel, to a free lock, leaves
 // nothing behind for longer than a second: no entry, and no hold that nobody
 // wants. TestOneFaultInEachRequestOfAWaiter has those to a held lock.

@@ -13,7 +13,7 @@ import (
 const minGrant = 100 * time.Millisecond
 
 // Claim is what a lease needs that a message has granted. Until the claim is
-// answered, the lock is only reserved. See docs/grants.md.
+// answered, the lock is only reserved. See docs/internals/grants.md.
 type Claim struct {
 	Call        script.Call   // claims the reservation
 	Reservation string        // what the lock stores until then
@@ -22,17 +22,18 @@ type Claim struct {
 	Settled     func()        // must be called once the claim was answered, or the lease has ended
 }
 
-// admits reports whether a message for an entry is delivered now, see admit.
+// deliverOrDelay reports whether a message for an entry is delivered now, see
+// allowWake.
 // The whole name of an entry with a nonce is published only after the lock was
 // reserved for it. So that message is a grant, and not held back. queue.mu is
 // held.
-func (q *Queue) admits(w *Entry, whole bool) bool {
+func (q *Queue) deliverOrDelay(w *Entry, whole bool) bool {
 	if whole && w.Settings.GrantedByMessage() && !w.once && w.lastsLong() {
-		w.marked = true
+		w.grantedByMessage = true
 		return true
 	}
 	name := w.Name
-	return q.admit(w.wakeups, func() { q.notify(name, w.Line.redisKey, false) })
+	return q.allowWake(w.wakeups, func() { q.notify(name, w.Line.redisKey, false) })
 }
 
 // lastsLong reports whether three quarters of a grant by message are left, at
@@ -52,27 +53,31 @@ func (w *Entry) takeGrant(ctx context.Context) bool {
 	q := w.Line.Queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !w.marked {
+	if !w.grantedByMessage {
 		return false
 	}
-	w.marked = false
+	w.grantedByMessage = false
 	if !w.lastsLong() || ctx.Err() != nil || q.host.Life.Err() != nil {
 		return false
 	}
 	q.forget(w)
-	hold := w.hold
-	q.unclaimed[hold] = struct{}{}
+	hold, name := w.hold, w.Name
+	q.unclaimed[hold] = w.polled
 	w.Woken = false
 	w.claim = &Claim{
 		Call:        w.take(w.Settings.Kind.Queue.Claim),
 		Reservation: lockspec.Reservation(w.Name), Drawn: w.drawn, Length: w.Settings.ClaimLease(),
-		Settled: func() { q.settle(hold) },
+		Settled: func() { w.cancelStray(name, q.settle(hold)) },
 	}
 	return true
 }
 
-func (q *Queue) settle(hold string) {
+// settle forgets a claim, and returns the polls that may come late. Only the
+// first call for a hold returns any.
+func (q *Queue) settle(hold string) (late script.Indeterminate) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	late = q.unclaimed[hold]
 	delete(q.unclaimed, hold)
+	return late
 }

@@ -68,13 +68,14 @@ func (q *Queue) TakeRetained(redisKey string) *Entry {
 }
 
 // LeaveWith ends a retained entry after the release that was to remove it. The
-// argument is the error of that release. If the release failed, or a request of
-// the entry is indeterminate, the entry is cancelled. The entry may be nil.
+// argument is the error of that release. If the release failed, or a request or
+// a poll of the entry is indeterminate, the entry is cancelled. The entry may
+// be nil.
 func (w *Entry) LeaveWith(released error) {
 	if w == nil {
 		return
 	}
-	if released != nil || w.indeterminate.Exists() {
+	if released != nil || w.indeterminate.Exists() || w.polled.Exists() {
 		w.Leave()
 	}
 	w.Line.Exit()
@@ -136,7 +137,7 @@ func (s *Waiter) Return() {
 }
 
 // Pass hands the waiter a hold that continues in this process.
-func (s *Waiter) Pass(hold any) { s.Turn <- Offer{Grant: hold} }
+func (s *Waiter) Pass(hold any) { s.HandOff <- Offer{Grant: hold} }
 
 // Deliver hands the waiter a grant, and reports whether it did so. It does not
 // if the call has left, or the client is closing. Until [Queue.Arrived] the
@@ -149,7 +150,7 @@ func (s *Waiter) Deliver(grant any) bool {
 		return false
 	}
 	q.transit[grant] = struct{}{}
-	s.Turn <- Offer{Grant: grant}
+	s.HandOff <- Offer{Grant: grant}
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/script"
 )
 
 // maxSending limits how many calls for one lock send at the same time. Ten
@@ -24,6 +25,7 @@ type Line struct {
 	retained   *Entry          // kept for a caller that returns; see removeGranted
 	retainedAt time.Time       // when it was retained
 	held       bool            // others have held the lock since the line began, as Redis answered
+	kept       time.Time       // see KeptUntil
 	remote     bool            // others are in the queue too, as Redis answered
 	waits      []*Entry        // in the queue, oldest first
 	poll       *background.Job // nil until there is a queued entry
@@ -83,9 +85,18 @@ func (l *Line) pace() {
 	}
 }
 
-// knows reports whether the entry for a hold is active or retained.
-func (l *Line) knows(hold string) bool {
+// notePolled notes that a poll may put an entry back for as long as it is late.
+// It reports whether the entry still waits, or claims what it was granted.
+func (l *Line) notePolled(w listed, late script.Indeterminate) bool {
 	l.Queue.mu.Lock()
 	defer l.Queue.mu.Unlock()
-	return l.Queue.waits[hold] != nil || l.retained != nil && l.retained.hold == hold
+	if before, granted := l.Queue.unclaimed[w.hold]; granted {
+		l.Queue.unclaimed[w.hold] = before.Merge(late)
+		return true
+	}
+	if l.Queue.waits[w.hold] == nil && (l.retained == nil || l.retained.hold != w.hold) {
+		return false
+	}
+	w.entry.polled = w.entry.polled.Merge(late)
+	return true
 }

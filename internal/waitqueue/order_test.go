@@ -227,9 +227,10 @@ func waitToo(ctx context.Context, q *bench, n int, c *relock.Client, opts ...rel
 // waiter has it soon.
 func TestMinimumHoldIsNotHandedOff(t *testing.T) {
 	const keep = 1500 * time.Millisecond
-	var soon atomic.Int64
+	var ran, soon atomic.Int64 // without a server none is run
 	locktest.EachCase(t, locktest.QueueModes, map[string]int{"1": 1, "2": 2, "3": 3}, func(t testing.TB, m mode, _ int) {
 		q := locktest.NewQueueBench(t, m, 2)
+		ran.Add(1)
 		start := time.Now()
 		h := q.Take(q.Clients[0], relock.WithMinHold(keep))
 		watch := testkit.NewStopwatch(t)
@@ -245,5 +246,5 @@ func TestMinimumHoldIsNotHandedOff(t *testing.T) {
 		}
 		q.RequireNothingLeft()
 	})
-	require.Greater(t, soon.Load(), int64(6), "of 12: the next poll would be later")
+	require.GreaterOrEqual(t, soon.Load(), ran.Load()*7/12, "the next poll would be later")
 }

@@ -22,7 +22,11 @@ type poll struct {
 	listed []listed      // in the poll under way
 }
 
-type listed struct{ hold, name string }
+// listed is an entry and the names that it had then.
+type listed struct {
+	entry      *Entry
+	hold, name string
+}
 
 // maxListed limits how many entries a poll lists. It lists the oldest ones.
 const maxListed = 64
@@ -44,7 +48,7 @@ func (p *poll) Next(time.Time) (script.Call, bool) {
 	for _, w := range l.waits {
 		if !w.sending && w.Settings.Kind.Queue == scripts {
 			args = append(args, w.Name, w.ticket)
-			p.listed = append(p.listed, listed{w.hold, w.Name})
+			p.listed = append(p.listed, listed{w, w.hold, w.Name})
 		}
 		if len(p.listed) == maxListed {
 			break
@@ -61,12 +65,13 @@ func (p *poll) Limit() time.Duration { return background.RetryLimit }
 func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 	l := p.line
 	interval := l.notePoll(o.Err)
+	p.forget(o)
 	if o.Err != nil {
 		return time.Now().Add(p.failed(o, interval)), true
 	}
 	p.pause = 0
-	p.forget()
 	a := readPoll(o.Reply)
+	l.noteKept(script.KeptUntil(o.Reply, 2))
 	l.Queue.Heartbeat(l.redisKey, o.Sent, a.receivers)
 	for _, name := range a.names {
 		l.Queue.Notify(name, l.redisKey)
@@ -105,10 +110,19 @@ func (p *poll) failed(o driver.Result, interval time.Duration) time.Duration {
 }
 
 // forget cancels the entries that ended while the poll was under way, because
-// the poll may have put them back.
-func (p *poll) forget() {
+// the poll may have put them back. If a copy of the poll may come yet, each
+// cancel is repeated until it can't, and the other entries keep that in mind.
+func (p *poll) forget(o driver.Result) {
+	late := script.Indeterminate{}.Add(o)
+	if o.Err != nil && !late.Exists() {
+		return // it was not executed
+	}
 	for _, w := range p.listed {
-		if !p.line.knows(w.hold) {
+		switch {
+		case p.line.notePolled(w, late):
+		case late.Exists():
+			w.entry.cancelStray(w.name, late)
+		default:
 			p.line.Queue.notify(w.name, p.line.redisKey, false)
 		}
 	}
@@ -160,6 +174,22 @@ func (l *Line) Reason() error {
 		return errs.ErrLockAcquiredByOthers
 	}
 	return l.err
+}
+
+// noteKept notes until when a minimum hold keeps the lock, as Redis answered;
+// the zero time if none does.
+func (l *Line) noteKept(until time.Time) {
+	l.Queue.mu.Lock()
+	defer l.Queue.mu.Unlock()
+	l.kept = until
+}
+
+// KeptUntil returns until when a minimum hold keeps the lock, as Redis answered
+// last; the zero time if none does.
+func (l *Line) KeptUntil() time.Time {
+	l.Queue.mu.Lock()
+	defer l.Queue.mu.Unlock()
+	return l.kept
 }
 
 // LastError returns the error of the client's last request for the lock, or

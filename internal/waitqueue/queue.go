@@ -29,7 +29,7 @@ type Queue struct {
 	waits map[string]*Entry // by the hold that they take
 	// Holds that a message has granted, whose claims are not answered. Their
 	// entries are not cancelled: that would end the reservation.
-	unclaimed map[string]struct{}
+	unclaimed map[string]script.Indeterminate
 	calls     map[string]*quorumWaiter // of RedLocks, by the names of their waiters at this server
 	// Grants that were delivered to a call. It has neither made a lease from
 	// them nor released them yet.
@@ -58,7 +58,11 @@ type Host struct {
 
 // New returns the queue of a client.
 func New(h Host) *Queue {
-	q := &Queue{host: &h, lines: map[string]*Line{}, waits: map[string]*Entry{}, unclaimed: map[string]struct{}{}, calls: map[string]*quorumWaiter{}, transit: map[any]struct{}{}, receivers: map[string]receiver{}, targets: map[string]int{}}
+	q := &Queue{
+		host: &h, lines: map[string]*Line{}, waits: map[string]*Entry{},
+		unclaimed: map[string]script.Indeterminate{}, calls: map[string]*quorumWaiter{},
+		transit: map[any]struct{}{}, receivers: map[string]receiver{}, targets: map[string]int{},
+	}
 	q.poller = background.NewFleet(h.Life, h.Driver, h.Tasks)
 	q.subscriptions = newSubscriptions(q)
 	return q
@@ -195,7 +199,7 @@ func (q *Queue) notify(name, redisKey string, mayGrant bool) {
 	}
 	q.mu.Lock()
 	w := q.waits[hold]
-	if _, granted := q.unclaimed[hold]; granted || w != nil && w.Line.redisKey == redisKey && !q.admits(w, mayGrant && name == w.Name) {
+	if _, granted := q.unclaimed[hold]; granted || w != nil && w.Line.redisKey == redisKey && !q.deliverOrDelay(w, mayGrant && name == w.Name) {
 		q.mu.Unlock()
 		return
 	}

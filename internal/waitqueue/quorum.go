@@ -43,7 +43,7 @@ func (q *Queue) Unlisten(name string) {
 func (q *Queue) notifyQuorum(name, redisKey string) {
 	q.mu.Lock()
 	w := q.calls[name]
-	now := w != nil && q.admit(&w.wakeups, func() { q.notifyQuorum(name, redisKey) })
+	now := w != nil && q.allowWake(&w.wakeups, func() { q.notifyQuorum(name, redisKey) })
 	q.mu.Unlock()
 	switch {
 	case w == nil:

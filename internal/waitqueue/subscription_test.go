@@ -127,7 +127,7 @@ func TestWaitersWithoutMessages(t *testing.T) {
 	})
 }
 
-// Nor do they poll faster than that.
+// Waiters never poll faster than their poll interval.
 func TestPollIsNeverFaster(t *testing.T) {
 	t.Parallel()
 	const poll = 40 * time.Millisecond

@@ -14,9 +14,9 @@ import (
 // a grant, Unlock hands the lock to the first waiter. A plain lock needs no
 // request for that, a reentrant one needs one.
 type Waiter struct {
-	Line *Line
-	Call *Call
-	Turn chan Offer // has room for one offer
+	Line    *Line
+	Call    *Call
+	HandOff chan Offer // has room for one offer
 
 	// Guarded by queue.mu.
 	Entry *Entry // of the first waiter, while no request of the entry is under way
@@ -34,18 +34,18 @@ type Offer struct {
 
 // Call is what the queue knows about a waiting call.
 type Call struct {
-	Caller   context.Context // the user's
-	Ctx      context.Context // the caller's, limited by the block timeout
-	Settings *lockspec.Spec
-	Again    chan struct{} // has a value after Nudge; nil if nothing calls it
-	Attempt  any           // the caller's, which the queue only carries
+	Caller       context.Context // the user's
+	Ctx          context.Context // the caller's, limited by the block timeout
+	Settings     *lockspec.Spec
+	OwnerChanged chan struct{} // has a value after Nudge; nil if nothing calls it
+	OwnerID      string        // of the owner that the lock would belong to; "" for a lock without owners
 }
 
 // Nudge makes the call check again, since its owner may have got the lock
 // elsewhere. Messages for a RedLock call use it too.
 func (c *Call) Nudge() {
 	select {
-	case c.Again <- struct{}{}:
+	case c.OwnerChanged <- struct{}{}:
 	default: // a check is pending already
 	}
 }
@@ -53,9 +53,9 @@ func (c *Call) Nudge() {
 // Join adds a call as the last waiter. It fails if the queue limit is reached,
 // or if the waiters are for another kind of lock.
 func (l *Line) Join(c *Call) (*Waiter, error) {
-	s := &Waiter{Line: l, Call: c, Turn: l.Queue.turn()}
+	s := &Waiter{Line: l, Call: c, HandOff: l.Queue.turn()}
 	l.Queue.mu.Lock()
-	if err := l.admits(c.Settings); err != nil {
+	if err := l.checkJoin(c.Settings); err != nil {
 		l.Queue.mu.Unlock()
 		return nil, err
 	}
@@ -79,9 +79,9 @@ func (q *Queue) turn() chan Offer {
 	return make(chan Offer, 1)
 }
 
-// admits returns an error if a call with settings s cannot join; queue.mu is
+// checkJoin returns an error if a call with settings s cannot join; queue.mu is
 // held.
-func (l *Line) admits(s *lockspec.Spec) error {
+func (l *Line) checkJoin(s *lockspec.Spec) error {
 	switch n := len(l.waiters); {
 	case n > 0 && l.waiters[0].Call.Settings.Kind.Transfers != s.Kind.Transfers:
 		return ErrOtherKind
@@ -99,7 +99,7 @@ func (l *Line) put(s *Waiter, i int) (left *Entry) {
 	if len(l.waiters) == 1 {
 		var place *Entry
 		place, left = l.restore(s.Call.Settings)
-		s.Turn <- Offer{Entry: place}
+		s.HandOff <- Offer{Entry: place}
 	}
 	return left
 }
@@ -108,9 +108,9 @@ func (l *Line) put(s *Waiter, i int) (left *Entry) {
 // wait ends first, or if the owner may have got the lock elsewhere.
 func (s *Waiter) Await() (Offer, bool) {
 	select {
-	case o := <-s.Turn:
+	case o := <-s.HandOff:
 		return o, true
-	case <-s.Call.Again:
+	case <-s.Call.OwnerChanged:
 	case <-s.Call.Ctx.Done():
 	case <-s.Line.Queue.host.Life.Done():
 	}
@@ -120,8 +120,8 @@ func (s *Waiter) Await() (Offer, bool) {
 // Done gives the channel of a waiter to another one. The waiter must have
 // received a hold that was passed on, which is the last of its offers.
 func (s *Waiter) Done() {
-	s.Line.Queue.turns.Put(s.Turn)
-	s.Turn = nil
+	s.Line.Queue.turns.Put(s.HandOff)
+	s.HandOff = nil
 }
 
 // Park allows a hand-off to the first waiter, while no request of its entry is
@@ -130,7 +130,7 @@ func (s *Waiter) Park(place *Entry) {
 	s.Line.Queue.mu.Lock()
 	defer s.Line.Queue.mu.Unlock()
 	s.taken = false
-	if !place.marked {
+	if !place.grantedByMessage {
 		s.Entry = place
 	}
 }
@@ -150,9 +150,9 @@ func (s *Waiter) Unpark() (taken bool) {
 func (s *Waiter) Given(o Offer, offered bool) any {
 	switch transfers := s.Call.Settings.Kind.Transfers; {
 	case transfers && offered:
-		s.Turn <- o
+		s.HandOff <- o
 	case !transfers && !offered:
-		o = <-s.Turn
+		o = <-s.HandOff
 	}
 	return o.Grant
 }
@@ -170,7 +170,7 @@ func (s *Waiter) Leave(place *Entry) (last Offer) {
 	l.waiters = slices.Delete(l.waiters, i, i+1)
 	if i == 0 {
 		select {
-		case o := <-s.Turn: // it became the first, and has not noticed
+		case o := <-s.HandOff: // it became the first, and has not noticed
 			place = o.Entry
 		default:
 		}
@@ -188,12 +188,12 @@ func (s *Waiter) leaveOut() Offer {
 	q := s.Line.Queue
 	if !s.Call.Settings.Kind.Transfers {
 		q.mu.Unlock()
-		return <-s.Turn
+		return <-s.HandOff
 	}
 	defer q.mu.Unlock()
 	s.left = true
 	select {
-	case o := <-s.Turn:
+	case o := <-s.HandOff:
 		return o
 	default:
 		return Offer{}
@@ -210,6 +210,6 @@ func (l *Line) promote(place *Entry) (left *Entry) {
 	if place != nil && !place.suits(next.Call.Settings) {
 		left, place = place, nil
 	}
-	next.Turn <- Offer{Entry: place}
+	next.HandOff <- Offer{Entry: place}
 	return left
 }

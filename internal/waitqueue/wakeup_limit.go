@@ -19,11 +19,11 @@ type wakeupLimit struct {
 	due  bool      // a message came within the pause, and is delivered when that ends
 }
 
-// admit reports whether a message is delivered now. If not, deliver is called
-// when the pause ends, once for all messages until then: any of them may be the
-// one that matters. To the call, it is a message that comes late. queue.mu is
+// allowWake reports whether a message is delivered now. If not, deliver is
+// called when the pause ends, once for all messages until then: any of them may
+// be the one that matters. The call sees it as a late message. queue.mu is
 // held.
-func (q *Queue) admit(u *wakeupLimit, deliver func()) bool {
+func (q *Queue) allowWake(u *wakeupLimit, deliver func()) bool {
 	now := time.Now()
 	pause := u.next.Sub(now)
 	if pause <= 0 {

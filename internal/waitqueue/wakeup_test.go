@@ -180,8 +180,8 @@ func TestForgedWakeUpsCostFewAttempts(t *testing.T) {
 	})
 }
 
-// So does a RedLock's call: one round for each pause, and each node that is
-// forged for.
+// A RedLock's call makes one round for each pause, and each node that is forged
+// for.
 func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
 	servers := locktest.RedServers.Take(t, 3) // they come of age while other tests run
 	t.Parallel()

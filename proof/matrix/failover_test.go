@@ -58,7 +58,7 @@ func demote(t testing.TB, s *redistest.Server) {
 
 // After a planned failover behind one address the connections lead to the old
 // master, which answers READONLY. A hold goes over to new ones: the new master
-// has the key. So does a blocking call.
+// has the key. A blocking call goes over, too.
 func TestHoldSurvivesFailoverBehindOneAddress(t *testing.T) {
 	t.Parallel()
 	const lease = time.Minute // of which a command has a third: a machine that stalls must not cost a connection

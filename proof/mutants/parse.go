@@ -11,7 +11,7 @@ import (
 // section that has the rule, and the test:
 //
 //	Rule: A release ends only the hold that it names.
-//	See: docs/protocol.md#plain-and-reentrant-locks
+//	See: docs/internals/protocol.md#plain-and-reentrant-locks
 //	Test: lua TestLateCopiesOfScripts
 var header = regexp.MustCompile(`^Rule: (.+\.)\nSee: (\S+)\nTest: (\S+) (\S+)\n\n` +
 	`(?:diff --git .*\n)?(?:index .*\n)?--- a/(\S+)\n\+\+\+ b/(\S+)\n@@ .* @@.*\n`)

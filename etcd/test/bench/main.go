@@ -24,7 +24,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/relock-go/relock/etcd/test/internal/embedded"
+	"github.com/relock-go/relock/etcd/test/embedded"
 )
 
 func main() {

@@ -49,7 +49,7 @@ func (c *Cluster) check(at string, done chan struct{}) {
 }
 
 // missing reports whether a master of the table is doubted, and does not answer
-// by then.
+// by then. One that is no master any more is not waited for: it may hang.
 func (c *Cluster) missing(by time.Time) bool {
 	c.checkDoubted()
 	timer := time.NewTimer(time.Until(by))
@@ -58,7 +58,7 @@ func (c *Cluster) missing(by time.Time) bool {
 		select {
 		case <-done:
 		case <-timer.C:
-			return true
+			return len(c.doubtedMasters()) > 0
 		case <-c.Life.Done():
 			return false
 		}
@@ -66,12 +66,15 @@ func (c *Cluster) missing(by time.Time) bool {
 	return len(c.doubtedMasters()) > 0
 }
 
-// questions returns the ends of the requests to doubted masters.
+// questions returns the ends of the requests to the doubted masters.
 func (c *Cluster) questions() (all []chan struct{}) {
+	masters := c.doubtedMasters()
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
-	for _, done := range c.asking {
-		all = append(all, done)
+	for _, at := range masters {
+		if done := c.asking[at]; done != nil {
+			all = append(all, done)
+		}
 	}
 	return all
 }

@@ -2,65 +2,20 @@ package cluster
 
 import (
 	"context"
-	"net"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redis/driver"
+	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
-// far is a network whose round trip takes this time. It counts connections.
-type far struct {
-	distance time.Duration
-
-	dials, open, most atomic.Int64
-}
-
-func (f *far) use(c *Config) {
-	c.Servers.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		f.dials.Add(1)
-		for open := f.open.Add(1); ; {
-			most := f.most.Load()
-			if most >= open || f.most.CompareAndSwap(most, open) {
-				break
-			}
-		}
-		timer := time.NewTimer(f.distance)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			f.open.Add(-1)
-			return nil, ctx.Err()
-		}
-		conn, err := new(net.Dialer).DialContext(ctx, network, address)
-		return &farConn{Conn: conn, to: f}, err
-	}
-}
-
-// farConn delays what is sent. Each answer is later by that.
-type farConn struct {
-	net.Conn
-
-	to     *far
-	closed atomic.Bool
-}
-
-func (c *farConn) Write(p []byte) (int, error) {
-	time.Sleep(c.to.distance)
-	return c.Conn.Write(p)
-}
-
-func (c *farConn) Close() error {
-	if c.closed.CompareAndSwap(false, true) {
-		c.to.open.Add(-1)
-	}
-	return c.Conn.Close()
+// over has a topology connect over a network.
+func over(network *faults.FarNetwork) func(*Config) {
+	return func(c *Config) { c.Servers.Dial = network.Dial }
 }
 
 // After a cut, each of many clients asks a Cluster that is far away for its
@@ -69,22 +24,41 @@ func TestFarMasterIsNotLookedFor(t *testing.T) {
 	t.Parallel()
 	const clients = 50
 	s := redistest.StartCluster(t, 3, 0)
-	network := &far{distance: 150 * time.Millisecond}
+	network := &faults.FarNetwork{Distance: 150 * time.Millisecond}
 	all, found := make([]*Cluster, clients), make([]<-chan error, clients)
 	for i := range all {
-		all[i] = clusterOf(t, s.Addresses(), network.use)
+		all[i] = clusterOf(t, s.Addresses(), over(network))
 		found[i] = testkit.Async(t, func() error { _, err := all[i].Master(t.Context(), "k"); return err })
 	}
 	testkit.AllWithin(t, found, testkit.Patience)
-	before := network.dials.Load()
+	before := network.Dials()
 	for _, p := range all {
 		p.Invalidate(s.Servers[0].Address)
 	}
 	for _, p := range all {
 		testkit.Eventually(t, testkit.Patience, func() bool { return !p.doubts(s.Servers[0]) }, "it answers")
 	}
-	require.Never(t, func() bool { return network.dials.Load()-before > 4*clients }, time.Second, loadPause)
-	t.Logf("%d connections of %d clients", network.dials.Load()-before, clients)
+	require.Never(t, func() bool { return network.Dials()-before > 4*clients }, time.Second, loadPause)
+	t.Logf("%d connections of %d clients", network.Dials()-before, clients)
+}
+
+// A master far away hangs for a second. Loads end soon after it answers again.
+func TestLoadsEndAfterAHang(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "20000")
+	network := &faults.FarNetwork{Distance: 120 * time.Millisecond}
+	p := clusterOf(t, s.Addresses(), over(network))
+	_, err := p.Master(t.Context(), "k")
+	require.NoError(t, err)
+	before := network.Dials()
+	s.Servers[0].Pause(t)
+	p.Invalidate(s.Servers[0].Address)
+	time.Sleep(time.Second) // the hang
+	s.Servers[0].Resume(t)
+	testkit.Eventually(t, testkit.Patience, func() bool { return !p.doubts(s.Servers[0]) }, "it answers")
+	during := network.Dials()
+	require.Never(t, func() bool { return network.Dials()-during > mostAsked }, 3*time.Second, loadPause)
+	t.Logf("%d connections during the hang, %d in 3 s after it", during-before, network.Dials()-during)
 }
 
 // A client whose server is farther away than the first limit finds it, within
@@ -92,8 +66,8 @@ func TestFarMasterIsNotLookedFor(t *testing.T) {
 func TestClusterIsFoundFromFarAway(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartCluster(t, 1, 0)
-	network := &far{distance: firstLimit + 100*time.Millisecond}
-	p := clusterOf(t, s.Addresses(), network.use, func(c *Config) { c.Servers.DialTimeout = testkit.Patience })
+	network := &faults.FarNetwork{Distance: firstLimit + 100*time.Millisecond}
+	p := clusterOf(t, s.Addresses(), over(network), func(c *Config) { c.Servers.DialTimeout = testkit.Patience })
 	address, err := p.Master(t.Context(), "k")
 	require.NoError(t, err)
 	require.Equal(t, s.Servers[0].Address, address)
@@ -109,8 +83,8 @@ func TestErrorHasEachServerThatHangs(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, listener.Close()) })
 		seeds = append(seeds, listener.Addr().String())
 	}
-	network := &far{}
-	p := clusterOf(t, seeds, network.use)
+	network := &faults.FarNetwork{}
+	p := clusterOf(t, seeds, over(network))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, err := p.Master(ctx, "k")
@@ -118,5 +92,5 @@ func TestErrorHasEachServerThatHangs(t *testing.T) {
 	for _, at := range seeds {
 		require.ErrorContains(t, err, at)
 	}
-	require.Equal(t, int64(mostAsked), network.most.Load())
+	require.Equal(t, int64(mostAsked), network.Most())
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
-// So are the servers of a Cluster, also if all of them were replaced.
+// The servers of a Cluster are found by name, also if all of them were
+// replaced.
 func TestClusterIsFoundByName(t *testing.T) {
 	t.Parallel()
 	first, second := redistest.StartCluster(t, 1, 0), redistest.StartCluster(t, 1, 0)

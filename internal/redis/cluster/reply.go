@@ -145,9 +145,9 @@ func (r *reader) note(host, port any) string {
 }
 
 // named returns the address to use for one that the server at asked names. A
-// host that this one does not know is its own. So is a loopback address, unless
-// the user maps it: on the client's machine it would be another server. The
-// address is "" if there is no port.
+// host that this one does not know is its own. A loopback address is its own as
+// well, unless the user maps it: on the client's machine it would be another
+// server. The address is "" if there is no port.
 func named(use func(address string) string, asked, host, port string) (address string, err error) {
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return "", nil

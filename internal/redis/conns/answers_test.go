@@ -51,7 +51,7 @@ func TestDialEndsAsItsAnswerComes(t *testing.T) {
 }
 
 // Of answers that come together, one more than there were requests, none is
-// taken. Nor is what was taken in before the one too many came.
+// taken. What was taken in before the one too many came is not taken either.
 func TestBatchWithAnAnswerTooMany(t *testing.T) {
 	t.Parallel()
 	together := linkOf(t, newTestPool(t, redistest.ServeText(t, ":1\r\n:1\r\n:0\r\n", 2)))

@@ -29,7 +29,7 @@ type detour struct {
 	copies  int                  // that were sent
 	flight  int                  // of them, those under way
 	shared  bool                 // one went over the shared connection
-	last    []driver.Result      // of the copy that was the last to fail
+	best    []driver.Result      // of each request: an answer, or why it is missing
 }
 
 const (
@@ -69,10 +69,10 @@ func (d *detour) run(o *opening) (outcomes []driver.Result, connected bool) {
 			}
 			d.send()
 		case outcomes := <-d.answers:
-			if d.flight--; isWhole(outcomes) {
-				return repeated(outcomes, d.copies > 1), false
+			d.flight--
+			if d.note(outcomes); isWhole(d.best) {
+				return repeated(d.best, d.copies > 1), false
 			}
-			d.note(outcomes)
 			d.send()
 		case conn := <-d.lent:
 			d.take(conn)
@@ -95,14 +95,20 @@ func (d *detour) isOver() bool {
 	case d.dialled != nil:
 		return left <= 0 && !d.first.IsZero()
 	}
-	return left <= 0 || d.lent != nil && !d.link.driver.isLent()
+	return left <= 0 || !d.mayCopy() || d.lent != nil && !d.link.driver.isLent()
+}
+
+// mayCopy reports whether a copy can still help. It gets at least as long as
+// the one before it had alone: without an answer, it costs its connection.
+func (d *detour) mayCopy() bool {
+	return d.first.IsZero() || d.copies < maxCopies && time.Until(d.end) >= d.pause
 }
 
 // send sends a copy over an open connection. If there is none, it waits for one
 // that a caller returns.
 func (d *detour) send() {
 	d.lent = nil
-	if l := d.link; d.copies < maxCopies && (d.first.IsZero() || time.Now().Before(d.end)) {
+	if l := d.link; len(d.answers) == 0 && d.mayCopy() {
 		conn, s := l.driver.borrow(l.life, d.pause), l.shared.open()
 		switch {
 		case conn != nil:
@@ -127,7 +133,7 @@ func (d *detour) plan() {
 
 // take sends a copy over a connection that a caller has returned, if it works.
 func (d *detour) take(conn redis.Conn) {
-	if conn.Err() != nil || wire.AtRest(conn) != nil {
+	if conn.Err() != nil || wire.AtRest(conn) != nil || !d.mayCopy() {
 		d.link.driver.toPool(conn)
 		return
 	}
@@ -138,19 +144,24 @@ func (d *detour) take(conn redis.Conn) {
 
 // overBorrowed sends a copy over a connection of the pool, on a goroutine,
 // because a write may block. If the limit passes, the goroutine keeps the
-// connection.
+// connection. It returns it after the answers, and answers that are there come
+// first: a copy that was answered is followed by no other over the same.
 func (d *detour) overBorrowed(conn redis.Conn) {
 	l := d.link
-	started := d.start(func(sent, end time.Time) []driver.Result {
+	if len(d.answers) > 0 {
+		l.driver.toPool(conn)
+		return
+	}
+	started := d.start(func(sent, end time.Time) {
 		if most := sent.Add(l.driver.commandTimeout + WaitsOf(d.requests)); most.Before(end) {
 			end = most
 		}
 		outcomes := l.roundTrip(conn, nil, sent, end, d.requests)
-		l.driver.putBack(conn)
 		if outcomes[len(outcomes)-1].Broke() || l.driver.hasBreak(outcomes) {
 			l.driver.noteBreak()
 		}
-		return outcomes
+		d.answers <- outcomes
+		l.driver.putBack(conn)
 	})
 	if !started {
 		l.driver.putBack(conn)
@@ -161,18 +172,18 @@ func (d *detour) overBorrowed(conn redis.Conn) {
 func (d *detour) overShared(s *stream) {
 	l := d.link
 	d.shared = true
-	d.start(func(sent, end time.Time) []driver.Result { return l.shared.batch(l.life, s, end.Sub(sent), d.requests) })
+	d.start(func(sent, end time.Time) { d.answers <- l.shared.batch(l.life, s, end.Sub(sent), d.requests) })
 }
 
 // start sends a copy on a goroutine, within what is left of the limit. The next
 // copy has to wait twice as long. It reports whether the client is open.
-func (d *detour) start(send func(sent, end time.Time) []driver.Result) bool {
+func (d *detour) start(send func(sent, end time.Time)) bool {
 	sent := time.Now()
 	if d.first.IsZero() {
 		d.first, d.end = sent, sent.Add(d.limit)
 	}
 	end := d.end
-	if !d.link.driver.tasks.Start(func() { d.answers <- send(sent, end) }) {
+	if !d.link.driver.tasks.Start(func() { send(sent, end) }) {
 		return false
 	}
 	d.copies++
@@ -181,21 +192,27 @@ func (d *detour) start(send func(sent, end time.Time) []driver.Result) bool {
 	return true
 }
 
-// note keeps the results of a copy that failed, rather than those of one that
-// was not written.
+// note keeps the best result of each request: an answer of any copy, else one
+// of a copy that was written.
 func (d *detour) note(outcomes []driver.Result) {
-	if d.last == nil || !outcomes[0].Sent.IsZero() {
-		d.last = outcomes
+	if d.best == nil {
+		d.best = outcomes
+		return
+	}
+	for i, o := range outcomes {
+		if have := d.best[i]; have.Sent.IsZero() || have.IsMissing() && !o.Sent.IsZero() {
+			d.best[i] = o
+		}
 	}
 }
 
-// failure returns the results of a batch that got no answer, or nil if it was
-// not sent.
+// failure returns the results of a batch of which an answer is missing, or nil
+// if it was not sent.
 func (d *detour) failure() []driver.Result {
 	if d.flight > 0 {
-		return Same(d.requests, driver.Result{Err: driver.ErrTimeout, Sent: d.first})
+		d.note(Same(d.requests, driver.Result{Err: driver.ErrTimeout, Sent: d.first}))
 	}
-	return repeated(d.last, d.copies > 1)
+	return repeated(d.best, d.copies > 1)
 }
 
 // isWhole reports whether no answer to a batch is missing.

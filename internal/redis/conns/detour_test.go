@@ -4,9 +4,11 @@ import (
 	"context"
 	"net"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redis/driver"
@@ -62,13 +64,99 @@ func TestSecondCopyOfABatch(t *testing.T) {
 	warmPool(t, d, 2)
 	proxy.On(faults.Command("ECHO"), 1, faults.DropAnswer)
 	const limit = 2 * time.Second
-	outcomes := linkOf(t, d).Pipeline(driver.BatchLimit{Own: limit, Borrowed: limit}, []driver.Request{echo("x"), echo("x")})
+	requests := []driver.Request{echo("x"), echo("x")}
+	outcomes := linkOf(t, d).Pipeline(driver.BatchLimit{Own: limit, Borrowed: limit}, requests)
 	requireAnswered(t, outcomes)
 	require.Equal(t, 3, proxy.Count(faults.Command("ECHO"))-1, "one copy without its second request's answer, and one with both")
 	for _, o := range outcomes {
 		require.True(t, o.Resent)
 		require.True(t, script.Indeterminate{}.Add(o).IsLate())
 	}
+}
+
+// usersPoolBehind is a pool of the user's with n idle connections, which it
+// doesn't test. No other one can be opened.
+func usersPoolBehind(t testing.TB, n int64) (*Pool, *faults.Proxy) {
+	t.Helper()
+	s := redistest.Start(t)
+	proxy := faults.Start(t, s.Network, s.Address)
+	var dials atomic.Int64
+	pool := &redis.Pool{MaxIdle: int(n), Dial: func() (redis.Conn, error) {
+		if dials.Add(1) > n {
+			return nil, syscall.ECONNREFUSED
+		}
+		return redis.Dial(proxy.Network, proxy.Address)
+	}}
+	d := FromPool(&driver.Config{DialTimeout: testDialTimeout, CommandTimeout: testCommandTimeout}, pool)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	warmPool(t, d, int(n))
+	return d, proxy
+}
+
+// A batch is over as soon as nothing can help it any more: the open connections
+// break, one after the other. Its worker has others to renew.
+func TestBatchThatNothingHelpsIsOver(t *testing.T) {
+	t.Parallel()
+	d, proxy := usersPoolBehind(t, maxCopies+2)
+	proxy.On(faults.Command("ECHO"), faults.Every, faults.CutAfter)
+	limit := driver.BatchLimit{Own: testkit.Patience, Borrowed: 100 * testkit.Patience}
+	outcome := testkit.Async(t, func() error {
+		return linkOf(t, d).Pipeline(limit, []driver.Request{echo("x")})[0].Err
+	})
+	require.Error(t, testkit.ResultWithin(t, outcome, testkit.Patience))
+	require.Equal(t, maxCopies, proxy.Count(faults.Command("ECHO")))
+}
+
+// The connection on which a batch was answered carries no other copy of it.
+func TestAnsweredBatchIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	d, proxy := newPoolBehind(t, redistest.Start(t), hangingLater(1))
+	warmPool(t, d, 1)
+	const limit = 2 * time.Second
+	proxy.On(faults.Command("ECHO"), 1, faults.Delay(limit/4)) // the batch waits for another connection by then
+	outcomes := linkOf(t, d).Pipeline(driver.BatchLimit{Own: limit, Borrowed: limit}, []driver.Request{echo("x")})
+	requireAnswered(t, outcomes)
+	require.False(t, outcomes[0].Resent)
+	testkit.Eventually(t, testkit.Patience, func() bool { return d.InUse() == 0 }, "the connection comes back")
+	require.Equal(t, 1, proxy.Count(faults.Command("ECHO")))
+}
+
+// An answer counts, though the connection breaks before the next one, and
+// another copy is silent.
+func TestAnswersOfABrokenCopyCount(t *testing.T) {
+	t.Parallel()
+	d, proxy := usersPoolBehind(t, 2)
+	proxy.On(faults.Command("ECHO"), 2, faults.CutAfter)
+	proxy.On(faults.Command("ECHO"), 3, faults.DropAnswer)
+	const limit = time.Second
+	requests := []driver.Request{echo("x"), echo("x")}
+	outcomes := linkOf(t, d).Pipeline(driver.BatchLimit{Own: limit, Borrowed: limit}, requests)
+	requireAnswered(t, outcomes[:1])
+	require.Error(t, outcomes[1].Err)
+	for _, o := range outcomes {
+		require.True(t, o.Resent)
+	}
+}
+
+// A silent server costs few connections. None is sent to with little time left.
+func TestLateCopiesAreNotSent(t *testing.T) {
+	t.Parallel()
+	const conns, limit = 6, 1600 * time.Millisecond
+	d, proxy := newPoolBehind(t, redistest.Start(t), hangingLater(conns))
+	warmPool(t, d, conns)
+	proxy.On(faults.Command("ECHO"), faults.Every, faults.DropAnswer)
+	outcomes := linkOf(t, d).Pipeline(driver.BatchLimit{Own: limit, Borrowed: limit}, []driver.Request{echo("x")})
+	require.True(t, driver.IsTimeout(outcomes[0].Err))
+	require.True(t, outcomes[0].Resent)
+	require.LessOrEqual(t, proxy.Count(faults.Command("ECHO")), 3, "at 0, 2 and 6 sixteenths of the limit")
+}
+
+// That another copy was sent is not forgotten by the next sending.
+func TestResentStays(t *testing.T) {
+	sent := driver.Result{Sent: time.Now(), Answered: true}
+	first := sent
+	first.Resent = true
+	require.True(t, resent([]driver.Result{first}, []driver.Result{sent})[0].Resent)
 }
 
 // While all dials of a link are late, each has twice the time of the one before
@@ -86,7 +174,8 @@ func TestDialsOfALinkHaveEverMoreTime(t *testing.T) {
 		})
 		l := linkOf(t, d)
 		for _, limit := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, testDialTimeout} {
-			require.ErrorIs(t, l.Pipeline(driver.BatchLimit{Own: time.Second, Borrowed: time.Second}, []driver.Request{echo("x")})[0].Err, driver.ErrTimeout)
+			outcomes := l.Pipeline(driver.BatchLimit{Own: time.Second, Borrowed: time.Second}, []driver.Request{echo("x")})
+			require.ErrorIs(t, outcomes[0].Err, driver.ErrTimeout)
 			require.Equal(t, limit, <-dials)
 		}
 	})

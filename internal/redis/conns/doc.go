@@ -38,7 +38,7 @@
 //   - A caller writes itself unless another is writing. With four or more under
 //     way it yields first, so that others join its write. Writes that may block
 //     are left to a goroutine: those of over 64 requests, and those while an
-//     answer has been missing for 5 ms. So are all on a user's connection,
+//     answer has been missing for 5 ms. All on a user's connection are, too,
 //     which has no write limit.
 //   - Sent, from which validity counts, is taken before the first byte of a
 //     batch. A batch that takes longer to write than the command timeout ends

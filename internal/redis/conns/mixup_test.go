@@ -204,7 +204,7 @@ func TestDoubledAnswerIsNoGrant(t *testing.T) {
 }
 
 // What comes while a connection is idle is seen before it is used again, by
-// callers and by the watchdog. So is its end.
+// callers and by the watchdog. Its end is seen, too.
 func TestIdleConnectionThatSpeaks(t *testing.T) {
 	t.Parallel()
 	s := locktest.WithScripts(t, redistest.Start(t))

@@ -85,7 +85,7 @@ func (l *poolLink) isRefused(first driver.Result) bool {
 func resent(first, again []driver.Result) []driver.Result {
 	for i, o := range again {
 		if !o.Sent.IsZero() {
-			o.Resent = o.Resent || first[i].Unanswered()
+			o.Resent = o.Resent || first[i].Resent || first[i].Unanswered()
 			first[i] = o
 		}
 	}

@@ -39,8 +39,8 @@ func (s *stream) retireIfSilent(c *Call, start time.Time) {
 }
 
 // usable reports whether the connection takes another request at now. It does
-// not if it was idle for longer than idle, or is older than age. Nor does it if
-// it owes an answer for longer than any call waits. 0 is no limit.
+// not if it was idle for longer than idle, or is older than age. It also does
+// not if it owes an answer for longer than any call waits. 0 is no limit.
 func (s *stream) usable(now time.Time, idle, age time.Duration) bool {
 	s.mu.Lock()
 	quiet, owes := now.Sub(s.quiet), s.flight > 0
@@ -70,15 +70,29 @@ func (s *stream) cut(why error) {
 	_ = s.conn.Close()
 }
 
+// reasonWait is how long a call waits for the reader of a connection that was
+// closed. The Close of a user's connection may block it.
+const reasonWait = 10 * time.Millisecond
+
 // unsent returns the error of a request that was not written. It includes the
-// reason why the connection ended.
+// reason why the connection ended. The reader has the last word on that: a
+// write may have failed because of what the server had said.
 func (s *stream) unsent() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cause == nil {
+	if s.reason() == nil {
 		return errUnsent
 	}
-	return errs.Both(errUnsent, driver.Explain(s.cause))
+	select {
+	case <-s.done:
+	case <-time.After(reasonWait):
+	}
+	return errs.Both(errUnsent, driver.Explain(s.reason()))
+}
+
+// reason returns why the connection was closed, or nil.
+func (s *stream) reason() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cause
 }
 
 // fail ends the calls that get no answer.

@@ -2,7 +2,7 @@
 // [Router] has a node for each address that its topology has named, and sends
 // each request to the node of its key. A node is a pool that notifies the
 // topology of failures. After a change, change.go retires the nodes of servers
-// that are no master any more. docs/routes.md has the design.
+// that are no master any more. docs/internals/routes.md has the design.
 //
 // A server of a Cluster redirects a request whose key is elsewhere: by MOVED,
 // or while the slot is being moved by ASK. The node that was asked sends it on

@@ -7,8 +7,8 @@ import (
 	"github.com/relock-go/relock/internal/redis/driver"
 )
 
-// A route may have become old while it was not used. docs/routes.md says how
-// that is noticed, and what is done about it.
+// A route may have become old while it was not used. docs/internals/routes.md
+// says how that is noticed, and what is done about it.
 
 // routeIdle is how long a node may not have answered before its route is
 // checked.

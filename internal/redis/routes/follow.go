@@ -11,8 +11,8 @@ import (
 type sending func(*node, context.Context, driver.Limits, driver.Request) driver.Result
 
 // follow returns the result o of a request. If n has redirected the request, it
-// sends the request on, as far as that redirects it, too. So it does if n was
-// retired before the request was sent: the topology then has another node.
+// sends the request on, as far as that redirects it, too. It does the same if n
+// was retired before the request was sent: the topology then has another node.
 // Earlier copies were not executed, so the result is that of the last one.
 func (n *node) follow(ctx context.Context, limit driver.Limits, q driver.Request, o driver.Result, send sending) driver.Result {
 	resent := o.Resent

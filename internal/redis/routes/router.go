@@ -16,7 +16,7 @@ import (
 )
 
 // Router is the driver of a client with several servers. It has a node for each
-// address that its topology has named. docs/routes.md has its design.
+// address that its topology has named. docs/internals/routes.md has its design.
 type Router struct {
 	topology *driver.Topology
 	config   *driver.Config
@@ -31,8 +31,8 @@ type Router struct {
 	nodes map[string]*node // by address
 	hint  *node            // for a key of which nothing is known
 	known map[string]*node // by tag, for Known
-	// retired are the nodes that the topology no longer names, until they are
-	// closed.
+	// retired are the nodes that the topology no longer names, until they
+	// are closed.
 	retired []*node
 }
 

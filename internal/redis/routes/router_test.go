@@ -33,8 +33,8 @@ func keysOf(t testing.TB, s *redistest.Server) []string {
 	return keys
 }
 
-// Each key of a client is at its server, whatever is done with it. So are the
-// renewals and the releases.
+// Each key of a client is at its server, whatever is done with it. Renewals and
+// releases go there, too.
 func TestKeysAreAtTheirServers(t *testing.T) {
 	t.Parallel()
 	p, names := spread(t)

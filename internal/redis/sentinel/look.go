@@ -15,7 +15,6 @@ const (
 	minInterval  = 100 * time.Millisecond // at most, unless a sentinel has said that the master changed; see pause
 	maxInterval  = 250 * time.Millisecond // while no master passes the check
 	minGap       = time.Second / 20       // between two looks, whatever a sentinel says
-	interruptGap = time.Second            // between two looks that are interrupted, so that others end
 )
 
 // lookUntilClosed looks for the master.
@@ -89,8 +88,8 @@ func (s *Sentinel) begin(interrupt context.CancelFunc) *round {
 func (s *Sentinel) finish(ctx context.Context, r *round, took time.Duration) (found bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	s.interrupt = nil
-	if ctx.Err() != nil {
+	s.interrupt, s.cut = nil, ctx.Err() != nil
+	if s.cut {
 		return false
 	}
 	s.setLimit(r, took)

@@ -33,7 +33,7 @@ type Sentinel struct {
 	master    string             // "" before the first answer
 	epoch     int64              // of the configuration that named it; see take
 	interrupt context.CancelFunc // ends the look under way; nil without one
-	ended     time.Time          // when a look was interrupted
+	cut       bool               // the last look was interrupted: the next one ends by itself
 	invalid   bool               // the master failed since the last look began
 	sentinels []string           // the first one answered last
 	limit     time.Duration      // for each sentinel and server
@@ -106,9 +106,8 @@ func (s *Sentinel) Invalidate(address string) {
 func (s *Sentinel) switched() {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	if s.interrupt != nil && time.Since(s.ended) >= interruptGap {
+	if s.interrupt != nil && !s.cut {
 		s.interrupt()
-		s.ended = time.Now()
 	}
 	search.Signal(s.now)
 }

@@ -19,14 +19,19 @@ func TestStormOfMessages(t *testing.T) {
 	t.Parallel()
 	const distance, storm = 50 * time.Millisecond, 2 * time.Second
 	s := redistest.StartSentinels(t, redistest.NoFailover)
-	for name, between := range map[string]time.Duration{"near": 0, "far": distance} {
+	distances := map[string]time.Duration{"near": 0, "far": distance, "looks take over a second": 20 * distance}
+	for name, between := range distances {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var dials atomic.Int64
 			p := sentinelOf(t, s, func(c *Config) {
 				c.Servers.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 					dials.Add(1)
-					time.Sleep(between)
+					select {
+					case <-time.After(between):
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
 					return new(net.Dialer).DialContext(ctx, network, address)
 				}
 			})

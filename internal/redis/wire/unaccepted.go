@@ -5,8 +5,8 @@ import (
 )
 
 // UnacceptedError is the error of a connection that ended before the server's
-// first answer. A server without room closes new connections, but the idle ones
-// still work.
+// first answer. A server at maxclients closes new connections, but the idle
+// ones still work.
 type UnacceptedError struct {
 	Err   error
 	Plain bool // nothing was encrypted

@@ -1,4 +1,4 @@
-// Package locktest owns what tests of several packages do with clients and
+// Package locktest has what tests of several packages do with clients and
 // locks. Its files, by what a test needs:
 //
 //   - clients.go, locks.go: a client of a test with its pool, and a lock of any

@@ -86,6 +86,16 @@ func TestClusterFailover(t *testing.T) {
 	c.DoAll(t, "PING")
 }
 
+func TestLaunchTCP(t *testing.T) {
+	t.Parallel()
+	s, stop, err := LaunchTCP("--maxclients", "77")
+	require.NoError(t, err)
+	defer stop()
+	require.Equal(t, []any{[]byte("maxclients"), []byte("77")}, s.Do(t, "CONFIG", "GET", "maxclients"))
+	_, _, err = LaunchTCP("--no-such-option")
+	require.Error(t, err)
+}
+
 func TestLaunchCluster(t *testing.T) {
 	t.Parallel()
 	address, stop, err := LaunchCluster()

@@ -23,6 +23,24 @@ func Launch() (s *Server, stop func(), err error) {
 	return s, l.stop, l.boot(s)
 }
 
+// LaunchTCP is [Launch] on a free port of 127.0.0.1.
+func LaunchTCP(args ...string) (s *Server, stop func(), err error) {
+	port, err := FindPort()
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := newLaunch()
+	if err != nil {
+		return nil, nil, err
+	}
+	s = onPort(l.dir, port, args...)
+	if err := l.boot(s); err != nil {
+		l.stop()
+		return nil, nil, err
+	}
+	return s, l.stop, nil
+}
+
 // launch is servers that no test ends, in one folder.
 type launch struct {
 	path, dir string

@@ -85,7 +85,7 @@ const wrongPassword = "wrong"
 func CutReplication(tb testing.TB, master *Server, replicas ...*Server) {
 	tb.Helper()
 	for _, one := range replicas {
-		one.Do(tb, "CONFIG", "SET", "masterauth", wrongPassword)
+		one.logsIn(tb, wrongPassword)
 	}
 	master.Do(tb, "CLIENT", "KILL", "TYPE", "replica")
 }
@@ -94,9 +94,19 @@ func restoreReplication(tb testing.TB, replicas []*Server) {
 	tb.Helper()
 	for _, one := range replicas {
 		if one.answers() {
-			one.Do(tb, "CONFIG", "SET", "masterauth", "")
+			one.logsIn(tb, "")
 		}
 	}
+}
+
+// logsIn sets the password for a replica's master. It repeats the command: a
+// sentinel that gives a replica a new master ends the replica's connections.
+func (s *Server) logsIn(tb testing.TB, password string) {
+	tb.Helper()
+	await(tb, "no password is set", func() bool {
+		_, err := s.Try(tb, "CONFIG", "SET", "masterauth", password)
+		return err == nil
+	})
 }
 
 func others(all []*Server, without *Server) (rest []*Server) {

@@ -27,7 +27,7 @@ func TestReadmeFromAnEmptyFolder(t *testing.T) {
 	s := redistest.StartTCP(t)
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)
-	install := regexp.MustCompile(`(?m)^go get (github.com/relock-go/relock)$`).FindStringSubmatch(string(readme))
+	install := regexp.MustCompile(`(?m)^go get (github.com/relock-go/relock)\b`).FindStringSubmatch(string(readme))
 	require.NotNil(t, install)
 	checkout, err := filepath.Abs(root)
 	require.NoError(t, err)
@@ -39,22 +39,14 @@ func TestReadmeFromAnEmptyFolder(t *testing.T) {
 	run("", "mod", "init", "example.com/app")
 	run("", "mod", "edit", "-replace", install[1]+"="+checkout)
 	run("GOPROXY=off", "get", install[1])
-	run("", "get", sqlite(t))
 	require.Equal(t, `first: reports
 handler: meanwhile 409
 handler: 200
 handler: lost 500
 handler: failed 500
 cron: runs 1
-leader: lock lost (forced: "moves")
-leader: context canceled
-leader: terms 2 error <nil>
 nested: level 2
-fencing: rows 1
-fencing: rows 0
-fencing: not under a lock
 in memory: busy true
-shutdown: closed true
 `, run("", "run", "."))
 }
 
@@ -64,51 +56,16 @@ func fill(t *testing.T, path string) string {
 	blocks := testkit.CodeBlocks(t, filepath.Join(root, "README.md"))
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	place := regexp.MustCompile(`(?m)^\t+//readme (\d)(?: (\w+))?$`)
-	used := map[string]bool{}
+	place, used := regexp.MustCompile(`(?m)^\t+//readme (\d)$`), map[int]bool{}
 	filled := place.ReplaceAllStringFunc(string(text), func(found string) string {
-		names := place.FindStringSubmatch(found)
-		n, err := strconv.Atoi(names[1])
+		n, err := strconv.Atoi(place.FindStringSubmatch(found)[1])
 		require.NoError(t, err)
-		code := blocks[n]
-		if names[2] != "" {
-			code = recipes(code)[names[2]]
-		}
-		require.NotEmpty(t, code, found)
-		used[code] = true
-		return code
+		require.Less(t, n, len(blocks))
+		used[n] = true
+		return blocks[n]
 	})
-	all := 0
-	for _, block := range blocks {
-		all += max(1, len(recipes(block)))
-	}
-	require.Len(t, used, all, "a part of README is in no place")
+	require.Len(t, used, len(blocks), "code of README is in no place")
 	return filled
-}
-
-// recipes splits a block at the comments with which its recipes begin, by their
-// first word. A block of one recipe has none.
-func recipes(block string) map[string]string {
-	begins := regexp.MustCompile(`(?m)^// (Handler|Cron|Leader|Shutdown|Nested|Fencing)\b`).FindAllStringSubmatchIndex(block, -1)
-	all := map[string]string{}
-	for i, at := range begins {
-		end := len(block)
-		if i+1 < len(begins) {
-			end = begins[i+1][0]
-		}
-		all[block[at[2]:at[3]]] = block[at[0]:end]
-	}
-	return all
-}
-
-// sqlite returns the database of examples/fencing, whose sums are known.
-func sqlite(t *testing.T) string {
-	t.Helper()
-	mod, err := os.ReadFile(filepath.Join(root, "examples", "fencing", "go.mod"))
-	require.NoError(t, err)
-	found := regexp.MustCompile(`(?m)^\tmodernc\.org/sqlite (v\S+)$`).FindStringSubmatch(string(mod))
-	require.NotNil(t, found)
-	return "modernc.org/sqlite@" + found[1]
 }
 
 // goIn returns a function that runs the go command in a folder.

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +16,8 @@ const (
 	// latenessShare is how often a promise of time may meet the lateness: in
 	// the test, in the server, and in whom the answer wakes up.
 	latenessShare = 3
+	// sampled is how many goroutines wait in line at each ring.
+	sampled = 4
 	// mostLateness is where a machine is too slow to judge a promise of time.
 	mostLateness = 2 * time.Second
 )
@@ -43,15 +46,30 @@ func NewStopwatch(t testing.TB) *Stopwatch {
 	return s
 }
 
+// ring waits in line behind the goroutines that can run, and then as those wait
+// that a goroutine wakes: a timer goes before all of them.
 func (s *Stopwatch) ring() {
+	runtime.Gosched()
+	var woken sync.WaitGroup
+	for range sampled {
+		woken.Go(s.note)
+	}
+	woken.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.timer == nil {
 		return
 	}
-	s.most = s.late()
 	s.rang = time.Since(s.began)
 	s.timer.Reset(stopwatchTick)
+}
+
+func (s *Stopwatch) note() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timer != nil {
+		s.most = s.late()
+	}
 }
 
 func (s *Stopwatch) stop() {

@@ -2,6 +2,8 @@ package testkit
 
 import (
 	"os/exec"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -65,6 +67,25 @@ func TestStopwatchMeasuresLateness(t *testing.T) {
 	s.stop()
 	before := s.lateness()
 	Eventually(t, Patience, func() bool { return s.lateness() > before }, "the ring that is due counts")
+}
+
+// Not parallel: it has one processor. Goroutines that can run are in line
+// before the one that an answer wakes, and the stopwatch sees how long they
+// take.
+func TestStopwatchWaitsInLine(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const others, each = 30, 5 * time.Millisecond
+	s := NewStopwatch(t)
+	var group sync.WaitGroup
+	for range others {
+		group.Go(func() {
+			for begun := time.Now(); time.Since(begun) < each; { // computes
+			}
+		})
+	}
+	group.Wait()
+	Eventually(t, Patience, func() bool { return s.lateness() > 0 }, "it rings")
+	require.Greater(t, s.lateness(), others*each/2)
 }
 
 // keepBusy uses a processor until the test ends.

@@ -14,14 +14,15 @@ import (
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
-var page = filepath.Join("..", "..", "..", "..", "docs", "cli.md")
+// page returns the path of a document.
+func page(name string) string { return filepath.Join("..", "..", "..", "..", "docs", name) }
 
 // Each command line of relock in the documentation has flags that there are,
 // and which fit together.
 func TestDocumentedLines(t *testing.T) {
 	t.Parallel()
 	found := 0
-	for _, block := range testkit.CodeBlocksIn(t, page, "") {
+	for _, block := range testkit.CodeBlocksIn(t, page("cli.md"), "") {
 		for line := range strings.Lines(block) {
 			_, text, ok := strings.Cut(line, "relock run ")
 			if !ok {
@@ -40,11 +41,11 @@ func TestDocumentedLines(t *testing.T) {
 	require.Greater(t, found, 4)
 }
 
-// So has each line of the other commands.
+// Each line of the other commands has flags that there are, too.
 func TestDocumentedTools(t *testing.T) {
 	t.Parallel()
 	found := map[string]bool{}
-	for _, block := range testkit.CodeBlocksIn(t, page, "") {
+	for _, block := range testkit.CodeBlocksIn(t, page("tools.md"), "") {
 		for line := range strings.Lines(block) {
 			line, _, _ = strings.Cut(line, " | ")
 			words := strings.Fields(strings.ReplaceAll(line, "web-7 hangs", "web-7_hangs"))

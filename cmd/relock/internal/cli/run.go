@@ -26,7 +26,7 @@ type runner struct {
 const runHelp = `Acquires the lock KEY, runs COMMAND, and releases the lock.
 
 The command is ended before the lease ends: it gets TERM when --grace is left,
-and KILL just before the end. That is so if relock cannot reach the server, and
+and KILL just before the end. It gets them if relock cannot reach the server, and
 if relock itself is killed or stopped. What the command leaves running in its
 process group is ended before the lock is released.
 

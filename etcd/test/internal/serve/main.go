@@ -12,7 +12,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/relock-go/relock/etcd/test/internal/embedded"
+	"github.com/relock-go/relock/etcd/test/embedded"
 	"github.com/relock-go/relock/etcd/test/internal/member"
 )
 

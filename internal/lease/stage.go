@@ -1,0 +1,56 @@
+package lease
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/relock-go/relock/internal/redis/driver"
+	"github.com/relock-go/relock/internal/script"
+)
+
+// task is what the worker of a lease does beside renewals. It belongs to the
+// goroutine of the worker.
+type task struct {
+	stage stage
+	old   bool // the hold is old, which was logged
+}
+
+// stage is what the sending under way is.
+type stage uint8
+
+const (
+	renews stage = iota
+	claims       // the claim of a grant by message
+	asks         // the server has refused the lease; it asks for the reason
+)
+
+// Next returns what the worker sends for the lease: the claim of a grant by
+// message, then the renewals. A lease that was refused asks for the reason.
+func (l *Lease) Next(now time.Time) (script.Call, bool) {
+	if l.task.stage == asks {
+		return refusal{l}.next()
+	}
+	l.task.stage = renews
+	if claim, ok := (byMessage{l}).next(); ok {
+		l.task.stage = claims
+		return claim, true
+	}
+	return l.Renewal.Next(now)
+}
+
+// Limit returns how long an answer may take.
+func (l *Lease) Limit() time.Duration {
+	return cmp.Or(byMessage{l}.limit(), l.Renewal.Limit())
+}
+
+// Handle takes the answer to what Next has returned.
+func (l *Lease) Handle(o driver.Result) (time.Time, bool) {
+	switch l.task.stage {
+	case asks:
+		return refusal{l}.handle(o)
+	case claims:
+		return byMessage{l}.handle(o)
+	default:
+		return l.Renewal.Handle(o)
+	}
+}

@@ -1,0 +1,26 @@
+package routes_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/test/faults"
+	"github.com/relock-go/relock/internal/test/locktest"
+	"github.com/relock-go/relock/internal/test/redistest"
+)
+
+// A client of a Cluster starts over a link on which TLS, the log-in and the
+// table take longer together than a load may take at first.
+func TestClusterOverAFarTLS(t *testing.T) {
+	t.Parallel()
+	address, config := redistest.StartClusterTLS(t, "secret")
+	network := &faults.FarNetwork{Distance: 400 * time.Millisecond}
+	start := time.Now()
+	c := locktest.CloseLater(t)(relock.NewClientCluster([]string{address}, "secret",
+		relock.WithTLS(config), relock.WithDialer(network.Dial)))
+	require.NoError(t, relock.NewRedisLock("k", c).TryDo(t.Context(), locktest.Nothing))
+	t.Logf("the first lock took %v and %d connections", time.Since(start), network.Dials())
+}

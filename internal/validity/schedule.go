@@ -1,0 +1,88 @@
+package validity
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/relock-go/relock/internal/background"
+)
+
+// The watchdog is a worker whose jobs are the grants that are renewed. A grant
+// is renewed a third of its lease after the last sending. A failed attempt is
+// repeated soon, as long as the grant is valid. The answer "not ours" means
+// loss.
+
+// renewAhead is how much too early a grant may be renewed together with others.
+// Many locks then cost a few large batches instead of many small ones.
+const renewAhead = 10 * time.Millisecond
+
+// Schedule has the grant renewed in time after a request that was sent at sent.
+func (r *Renewal) Schedule(sent time.Time) { r.renewer().Add(&r.job, r.renewAt(sent)) }
+
+// Hasten makes the worker ask for the next request by now.
+func (r *Renewal) Hasten(now time.Time) { r.renewer().AddEarlier(&r.job, now) }
+
+// renewAt returns when to renew after a request that was sent at sent. That is
+// a third of the watched lease later. It is earlier if the grant would be valid
+// for less than two thirds of that length.
+func (r *Renewal) renewAt(sent time.Time) time.Time {
+	watched := r.watchedLease()
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	at := sent.Add(jitter(watched / 3))
+	if latest := r.validUntil.Add(-watched * 2 / 3); latest.Before(at) {
+		return latest
+	}
+	return at
+}
+
+// jitter shortens d by up to a tenth, so that locks that were acquired together
+// are not renewed together forever.
+func jitter(d time.Duration) time.Duration {
+	if d < 10 {
+		return d
+	}
+	return d - rand.N(d/10)
+}
+
+// watchedLease returns the longest lease that is wanted, or 0 if none is.
+func (r *Renewal) watchedLease() time.Duration {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return r.watched
+}
+
+// Watch counts one more that wants a lease to be renewed; Mu must be held.
+func (r *Renewal) Watch(length time.Duration) {
+	switch {
+	case length > r.watched:
+		r.watched, r.watchers = length, 1
+	case length == r.watched:
+		r.watchers++
+	}
+}
+
+// renewer returns the workers that renew the grant.
+func (r *Renewal) renewer() *background.Fleet {
+	if r.Settings.Replicas > 0 {
+		return r.of.Books().replicator(*r.Settings.Ack())
+	}
+	return r.of.Books().watchdog
+}
+
+// Unwatch undoes Watch, and reports whether nobody else wants a lease of this
+// length, which was the longest. The caller then watches for the others; Mu
+// must be held.
+func (r *Renewal) Unwatch(length time.Duration) (last bool) {
+	if length != r.watched {
+		return false
+	}
+	if r.watchers--; r.watchers > 0 {
+		return false
+	}
+	r.watched = 0
+	return true
+}
+
+// IsSuspect reports whether the server has refused the grant; Mu must be held.
+func (r *Renewal) IsSuspect() bool { return r.suspect }
