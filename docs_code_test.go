@@ -18,7 +18,7 @@ import (
 
 // usedInDocs are the packages and variables of code in Markdown files.
 var usedInDocs = []string{
-	"context", "crypto/tls", "crypto/x509", "errors", "log/slog", "net/http", "testing", "time",
+	"context", "crypto/tls", "crypto/x509", "errors", "log/slog", "net/http", "net/http/httptest", "testing", "time",
 	"github.com/relock-go/relock",
 	"github.com/relock-go/relock/queue", "github.com/relock-go/relock/relocktest", "github.com/relock-go/relock/relockweb",
 }
