@@ -24,9 +24,9 @@ func requireForced(t testing.TB, err error) {
 	require.ErrorContains(t, err, `"it hangs"`)
 }
 
-// ForceUnlock hands the lock off, and the holder learns of it and of the
+// ForceUnlock hands the lock off once its holder has learned of it and of the
 // reason: immediately if its client has a subscription, else with its next
-// renewal, call or Unlock.
+// renewal, call or Unlock. A hold that is not renewed looks.
 func TestForceUnlock(t *testing.T) {
 	t.Parallel()
 	for name, learn := range map[string]func(q *locktest.QueueBench, h relock.Hold) error{
@@ -37,22 +37,33 @@ func TestForceUnlock(t *testing.T) {
 			locktest.RenewNow(h)
 			return testkit.EndedWithin(q, h.Context(), testkit.Patience)
 		},
+		"by looking": func(q *locktest.QueueBench, h relock.Hold) error {
+			return testkit.EndedWithin(q, h.Context(), testkit.Patience)
+		},
 		"by Extend": func(q *locktest.QueueBench, h relock.Hold) error { return h.Extend(q.Context(), time.Minute) },
 		"by Unlock": func(q *locktest.QueueBench, h relock.Hold) error { return h.Unlock(q.Context()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			locktest.EachMode(t, locktest.QueueModes, func(t testing.TB, m locktest.QueueMode) {
 				q := locktest.NewQueueBenchOn(t, locktest.WithScripts(t, redistest.Start(t)), m, 3)
-				const poll = time.Minute // beyond the test's patience, and so is the renewal
-				h := q.Take(locktest.Patient(q.Clients[0]), relock.WithWatchdog(time.Hour))
+				const poll = time.Minute // beyond the test's patience
+				lease := relock.WithWatchdog(time.Hour)
+				if name == "by looking" {
+					lease = relock.WithExpiry(4 * time.Second)
+				}
+				h := q.Take(locktest.Patient(q.Clients[0]), lease)
 				if name == "by a message" {
 					subscribe(q)
 				}
 				w := q.WaitNext(t.Context(), 0, q.Clients[2], relock.WithPollInterval(poll), relock.WithWatchdog(time.Hour))
 				q.AwaitSubscribed(q.Clients[2]) // by the poll that follows its subscription
-				require.NoError(t, q.Clients[1].ForceUnlock(t.Context(), locktest.QueueKey, "it hangs"))
+				forced := testkit.Async(q, func() error { return q.Clients[1].ForceUnlock(t.Context(), locktest.QueueKey, "it hangs") })
+				if name != "by a message" {
+					locktest.AwaitMarked(q, q.Clients[1], locktest.QueueKey)
+				}
 				requireForced(t, learn(q, h))
 				next := w.Granted()
+				require.NoError(t, testkit.ResultWithin(q, forced, testkit.Patience))
 				require.Error(t, h.Err(), "ended")
 				require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrNotHeld)
 				require.NoError(t, next.Err())
@@ -96,14 +107,16 @@ func TestForceUnlockRWLock(t *testing.T) {
 		writer := locktest.OwnedRW("w", relock.NewRWLock(key, other, append(opts, relock.WithBlock())...))
 		waits := testkit.Async(t, func() error { return writer.Lock(t.Context()) })
 		awaitWaiting(t, c, key, 1)
-		require.NoError(t, other.ForceUnlock(t.Context(), key, "it hangs"))
-		require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
+		forced := testkit.Async(t, func() error { return other.ForceUnlock(t.Context(), key, "it hangs") })
+		locktest.AwaitMarked(t, other, key)
 		locktest.RenewNow(holds[1])
 		requireForced(t, testkit.EndedWithin(t, holds[1].Context(), testkit.Patience))
 		require.ErrorIs(t, locktest.OwnedRW("c", relock.NewRWLock(key, c, opts...)).RLock(t.Context()), relock.ErrForced)
 		for _, h := range holds {
 			requireForced(t, h.Unlock(t.Context()))
 		}
+		require.NoError(t, testkit.ResultWithin(t, forced, testkit.Patience))
+		require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
 		require.NoError(t, writer.Unlock(t.Context()))
 		require.ErrorIs(t, other.ForceUnlock(t.Context(), key, ""), relock.ErrNotHeld)
 	})
@@ -132,11 +145,12 @@ func TestForceUnlockRefused(t *testing.T) {
 	err := c.ForceUnlock(t.Context(), "k", strings.Repeat("x", 256+1))
 	require.ErrorIs(t, err, relock.ErrInvalid)
 	require.ErrorContains(t, err, "reason")
+	require.ErrorContains(t, c.ForceUnlock(t.Context(), "k", "why", relock.WithoutAck(), nil), "opts[1]: ForceOption is nil")
 }
 
-// A ForceUnlock whose answer was lost is not sent again. It would end the hold
-// of the next holder.
-func TestForceUnlockIsSentOnce(t *testing.T) {
+// A ForceUnlock whose answer was lost is sent again: it ends no other hold.
+// Without any answer the hold may be marked, and a second call waits for it.
+func TestForceUnlockIsRepeated(t *testing.T) {
 	t.Parallel()
 	s := locktest.WithScripts(t, redistest.Start(t))
 	testkit.Each(t, map[string]faults.Action{"cut": faults.CutAfter, "in the answer": faults.CutInAnswer}, func(t *testing.T, _ string, fault faults.Action) {
@@ -144,17 +158,68 @@ func TestForceUnlockIsSentOnce(t *testing.T) {
 		first, next := locktest.Patient(locktest.Sibling(t, s, c)), locktest.Sibling(t, s, c)
 		require.ErrorIs(t, c.ForceUnlock(t.Context(), "k", "the script is known now"), relock.ErrNotHeld)
 		h := locktest.Take(t, relock.NewRedisLock("k", first).Acquire)
-		forces := faults.Script(script.Force.SHA)
-		cut := proxy.On(forces, 1, fault)
-		proxy.On(forces, 2, faults.DelayRequest(500*time.Millisecond)) // the next one comes before a copy
-		result := testkit.Async(t, func() error { return c.ForceUnlock(t.Context(), "k", "why") })
-		<-cut
-		n := locktest.Take(t, relock.NewRedisLock("k", next).Acquire)
-		err := testkit.ResultWithin(t, result, testkit.Patience)
-		require.NoError(t, n.Unlock(t.Context()), "is held")
+		forces := faults.Script(script.End.SHA)
+		for _, n := range []int{2, 3} { // the first one looks
+			proxy.On(forces, n, fault)
+		}
+		err := c.ForceUnlock(t.Context(), "k", "why")
 		require.ErrorIs(t, err, relock.ErrUnconfirmed)
 		require.False(t, relock.IsRetryableErr(err))
+		marked := proxy.On(forces, 2, fault)
+		again := testkit.Async(t, func() error { return c.ForceUnlock(t.Context(), "k", "again") })
+		<-marked
 		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrForced)
+		n := locktest.Take(t, relock.NewRedisLock("k", next, relock.WithBlock()).Acquire)
+		require.NoError(t, testkit.ResultWithin(t, again, testkit.Patience))
+		require.NoError(t, n.Unlock(t.Context()), "is held")
+	})
+}
+
+// The call waits for a hold that nobody acknowledges until that ends by itself.
+// Its context ends the call before, and the error says when the hold ends.
+func TestForceUnlockOfADeadHolder(t *testing.T) {
+	t.Parallel()
+	s, c := locktest.OnShared(t)
+	for name, option := range map[string][]relock.ForceOption{"waits": nil, "frees": {relock.WithoutAck()}} {
+		lease := 700 * time.Millisecond
+		if name == "frees" {
+			lease = time.Hour
+		}
+		s.Do(t, "SET", locktest.KeyOf(c, name), "relock/1|p|hold|dead|host|1||2", "PX", lease.Milliseconds())
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err := c.ForceUnlock(ctx, name, "it is dead", option...)
+		if name == "waits" {
+			locktest.RequireIs(t, err, context.DeadlineExceeded, relock.ErrLockAcquiredByOthers)
+			require.Regexp(t, `marked, 1 of 1 holds left, ends at \d{4}-\d\d-\d\dT`, err.Error())
+			i, err := c.Inspect(t.Context(), name)
+			require.NoError(t, err)
+			require.True(t, i.Holder.Forced)
+			require.NotErrorIs(t, relock.NewRedisLock(name, c).TryLock(t.Context()), relock.ErrKeyConflict)
+			err = c.ForceUnlock(t.Context(), name, "again")
+			require.NoError(t, err)
+		} else {
+			require.NoError(t, err)
+		}
+		locktest.RequireFree(t, s, c, name)
+	}
+}
+
+// Without an acknowledgement the lock is free immediately, while its holder
+// does not know it yet.
+func TestForceUnlockWithoutAck(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := locktest.Patient(locktest.NewTestClient(t, s))
+	other := locktest.Sibling(t, s, c)
+	testkit.Each(t, locktest.Kinds, func(t *testing.T, kind string, newLock locktest.NewLock) {
+		h := locktest.Take(t, newLock(kind, c).Acquire)
+		require.NoError(t, other.ForceUnlock(t.Context(), kind, "it hangs", relock.WithoutAck()))
+		require.NoError(t, h.Err(), "it does not know")
+		next := locktest.Take(t, newLock(kind, other).Acquire)
+		locktest.RenewNow(h)
+		requireForced(t, testkit.EndedWithin(t, h.Context(), testkit.Patience))
+		require.NoError(t, next.Unlock(t.Context()))
 	})
 }
 
@@ -174,22 +239,25 @@ func TestForceUnlockOfWhatNobodyHolds(t *testing.T) {
 	locktest.RequireFree(t, s, c, "k")
 
 	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
-	s.Do(t, "SET", locktest.KeyOf(c, "k")+script.NoticeSuffix, "another-hold why", "PX", 60_000)
+	s.Do(t, "HSET", locktest.KeyOf(c, "k")+script.NoticeSuffix, "another-hold", "1", "why", "it hangs")
 	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 	err := h.Unlock(t.Context())
 	require.ErrorIs(t, err, relock.ErrLockLost)
 	require.NotErrorIs(t, err, relock.ErrForced)
 }
 
-// Without memory the lock is ended by force too. Its holder does not learn why.
+// Without memory the lock is ended by force too, and its holder learns why.
 func TestForceUnlockWithoutMemory(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.OnOwn(t)
-	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
+	h := locktest.Take(t, relock.NewRedisLock("k", locktest.Patient(c)).Acquire)
+	other := locktest.Sibling(t, s, c)
 	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
-	require.NoError(t, c.ForceUnlock(t.Context(), "k", "why"))
-	locktest.RequireFree(t, s, c, "k")
+	forced := testkit.Async(t, func() error { return other.ForceUnlock(t.Context(), "k", "why") })
+	locktest.AwaitMarked(t, other, "k")
 	err := h.Unlock(t.Context())
-	require.ErrorIs(t, err, relock.ErrLockLost)
-	require.NotErrorIs(t, err, relock.ErrForced)
+	locktest.RequireIs(t, err, relock.ErrLockLost, relock.ErrForced)
+	require.ErrorContains(t, err, "why")
+	require.NoError(t, testkit.ResultWithin(t, forced, testkit.Patience))
+	locktest.RequireFree(t, s, c, "k")
 }

@@ -85,6 +85,10 @@ type Holder struct {
 	Since  time.Time // by the holder's clock
 	Owner  string    // of a reentrant or read/write lock: "goroutine 12", or the owner's name; otherwise empty
 	Count  int       // levels; 1 for a plain lock
+	// Forced reports that the hold is marked to end by force, see
+	// [Client.ForceUnlock]. It ends when its client learns of that, or after
+	// Remaining.
+	Forced bool
 }
 
 // Waiter describes a waiter for a lock.
@@ -175,47 +179,4 @@ func (c *Client) listOne(ctx context.Context, name string, yield func(Info, erro
 		return true
 	}
 	return yield(info, err) && (err == nil || errors.Is(err, ErrKeyConflict))
-}
-
-const maxReason = 256
-
-// ForceUnlock ends the hold of the lock with this name, whichever client has
-// it, and hands the lock to the next waiter. It is for an operator who knows
-// that the holder hangs. The reason has at most 256 bytes.
-//
-// It returns [ErrNotHeld] if the lock is free, and [ErrKeyConflict] if the key
-// is something else. It also frees a lock that is reserved for a waiter, or
-// kept for its minimum hold.
-//
-// Of a semaphore it ends all holds that are there when it is called, by one
-// request for each 256, and the reservations that end first. A permit whose
-// minimum hold is not over stays taken until then, so that no more callers
-// begin. Callers that come meanwhile keep their permits, unless their minimum
-// hold is shorter.
-//
-// The holder learns that its hold is lost. It learns it immediately if its
-// client waits for any lock at that server. On a Cluster, the client must wait
-// for this lock, or have waited lately. Otherwise the holder learns it at its
-// next renewal, call or Unlock. Its error matches [ErrForced] and
-// [ErrLockLost], and contains the reason. Of several readers, or holders of a
-// semaphore, the first 64 get this error, and the others find a loss. Until
-// then the holder's work continues. Only fencing tokens protect others from it,
-// see [WithFencing].
-//
-// Each request is sent once. It returns [ErrUnconfirmed] if there was no
-// answer: the hold may have been ended, or may still be. Check the holder with
-// [Client.Inspect] before you call ForceUnlock again. A second call would end
-// the hold of the next holder.
-func (c *Client) ForceUnlock(ctx context.Context, key, reason string) error {
-	var m lockspec.Problems
-	lockspec.CheckKey(&m, key)
-	m.Check(len(reason) <= maxReason, "reason: %d bytes are above %d", len(reason), maxReason)
-	if err := c.ready(ctx, m.Err()); err != nil {
-		return wrap("force unlock", key, err)
-	}
-	if err := c.locks().Force(ctx, key, reason); err != nil {
-		return wrap("force unlock", key, err)
-	}
-	c.engine.Logger.Warn("relock: lock forced open", "key", key, "reason", reason)
-	return nil
 }

@@ -14,6 +14,7 @@
 -- {3}: is not queued, enqueue again
 -- {4, ...}: still waits; the lock is free, but the scan limit was reached
 --   before this waiter
+-- {9}: an earlier copy acquired it, and that hold is marked to end by force
 -- {-1, key}: the key is of another kind, see other_kind.lua
 
 local mode, nonce = string.match(ARGV[1], '^[^:]+:%d+:[pr]([fu]):[1-9]%d*(:?%x*)$')
@@ -30,6 +31,9 @@ if already_granted(ARGV[1], state, detail, ARGV[2]) then
 end
 if state == 'reserved' and detail == ARGV[1] then
   return take(ARGV[1], state, ARGV[2], ARGV[3], ARGV[4])
+end
+if is_forced(ARGV[1], state, detail) then
+  return {9}
 end
 if conflicts(ARGV[1], state, kind) then
   return {-1, other_kind(KEYS[1])}

@@ -35,7 +35,7 @@ func TestScriptsErrors(t *testing.T) {
 		if letters[0] == 'p' {
 			read[0] = "-get"
 		}
-		refused(letters, held, []Wait{w}, read, w.Try(), w.Enqueue(), w.Claim(), w.Cancel(1), PollAs("c1", string(w), 5), holder.Release(), inspect, force, lookAt)
+		refused(letters, held, []Wait{w}, read, w.Try(), w.Enqueue(), w.Claim(), w.Cancel(1), PollAs("c1", string(w), 5), holder.Release(), inspect, lookAt)
 		refused(letters+", to delete", held, nil, []any{"-del"}, holder.Release())
 		other := WaitNamed("c2", 1, letters)
 		refused(letters+", for an expiry", held, []Wait{other}, []any{"-pexpire"}, w.Enqueue(), PollAs("c1", string(w), 5))
@@ -52,7 +52,7 @@ func TestScriptsErrors(t *testing.T) {
 	x, y, w := WaitNamed("c1", 1, "sf"), WaitNamed("c2", 1, "sf"), WaitNamed("c5", 1, "wf")
 	refused("read/write", []script.Call{x.Try()}, nil, []any{"-zrange"},
 		x.Try(), x.Enqueue(), x.Claim(), x.Cancel(1), RWPollAs("c1", string(x), 5), x.Enter(2, 0, 2, LongLease), x.Renew(LongLease),
-		rwInspect, rwForce, x.End("look", ""))
+		rwInspect, x.End("look", ""))
 	refused("read/write, to release", []script.Call{x.Try()}, nil, []any{"-zscore"}, x.Release())
 	refused("read/write, to release beside another", []script.Call{x.Try(), y.Try()}, nil, []any{"-zrange"}, x.Release())
 	refused("read/write, for an expiry", []script.Call{y.Try()}, nil, []any{"-pexpire"}, x.Try(), w.Enqueue())

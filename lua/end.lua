@@ -78,12 +78,15 @@ local function client_of(name, value)
   return string.match(tostring(redis.call('HGET', KEYS[1], 'info')), '^relock/1|%l|([^|]*)|')
 end
 
--- notify leaves the reason, and a message for the holder's client. If memory is
--- full, the holder does not learn the reason.
+-- notify leaves the reason, and a message for the holder's client. A detached
+-- hold has none, but somebody may try to resume it. If memory is full, nobody
+-- learns the reason.
 local function notify(hold, client, left)
   redis.pcall('HSET', KEYS[4], hold, '1', 'why', ARGV[2])
   redis.pcall('PEXPIRE', KEYS[4], text(math.max(redis.call('PTTL', KEYS[4]), left, 1000)))
-  message(string.match(KEYS[1], '^[^{]*'), KEYS[1], client, 'forced:' .. hold .. ' ' .. KEYS[1])
+  if client then
+    message(string.match(KEYS[1], '^[^{]*'), KEYS[1], client, 'forced:' .. hold .. ' ' .. KEYS[1])
+  end
 end
 
 -- mark marks a hold. PEXPIRE runs first: a key that is about to expire must not
@@ -118,7 +121,7 @@ if not is_named(name) then
 end
 local client, left = client_of(name, value), redis.call('PTTL', KEYS[1])
 if ARGV[1] == 'free' or not client then
-  if client then
+  if client or string.find(name, '^:') then
     notify(name, client, left)
   end
   return {0, 0, release()}

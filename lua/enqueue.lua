@@ -17,6 +17,7 @@
 -- {4, ...}: waits; the lock is free, but the scan limit was reached before this
 --   waiter
 -- {5}: the queue is full
+-- {9}: an earlier copy acquired it, and that hold is marked to end by force
 -- {-1, key}: the key is of another kind, see other_kind.lua
 
 local client, mode, nonce = string.match(ARGV[1], '^([^:]+):%d+:[pr]([fu]):[1-9]%d*(:?%x*)$')
@@ -39,6 +40,9 @@ if state == 'error' then
 end
 if already_granted(ARGV[1], state, detail, ARGV[5]) then
   return grant(KEYS[4], ARGV[1])
+end
+if is_forced(ARGV[1], state, detail) then
+  return {9}
 end
 if conflicts(ARGV[1], state, kind) then
   return {-1, other_kind(KEYS[1])}

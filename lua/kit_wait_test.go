@@ -167,8 +167,14 @@ func (w Wait) Leave(reads, writes, seq int) script.Call {
 	return script.Call{Script: script.RWRelease, Args: []any{w.Hold(), reads, writes, seq}}
 }
 
-// Renew returns the renewal of a hold of a read/write lock or a semaphore.
+// Renew returns the renewal of the wait's hold.
 func (w Wait) Renew(lease time.Duration) script.Call {
+	switch w.letters()[0] {
+	case 'p':
+		return RenewOf(w.Body(), lease)
+	case 'r':
+		return ReentrantRenewOf(w.Hold(), lease)
+	}
 	return w.call(nil, script.RWRenew, script.SemaphoreRenew, w.Hold(), lease.Milliseconds())
 }
 

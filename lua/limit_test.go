@@ -81,7 +81,7 @@ func TestQueueScriptHandOffLimit(t *testing.T) {
 		"enqueue":              {other.Enqueue(), live, nil},
 		"claim":                {live.Claim(), live, nil},
 		"poll":                 {PollAs("c2"), live, nil},
-		"force":                {force, live, []Wait{holder}},
+		"force":                {frees(holder), live, []Wait{holder}},
 		"rw_release":           {x.Release(), writes, []Wait{x}},
 		"rw_cancel":            {x.Cancel(1), writes, []Wait{x}},
 		"rw_cancel for nobody": {RWCancelNobody, writes, nil},
@@ -89,12 +89,15 @@ func TestQueueScriptHandOffLimit(t *testing.T) {
 		"rw_enqueue":           {y.Enqueue(), writes, nil},
 		"rw_claim":             {writes.Claim(), writes, nil},
 		"rw_poll":              {RWPollAs("c1"), writes, nil},
-		"rw_force":             {rwForce, writes, []Wait{x}},
+		"rw_force":             {frees(x), writes, []Wait{x}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := NewHeld(t, server, tt.held...)
 			b.Queued(append(slices.Clone(gone), tt.live)...)
 			answer := b.Ask(tt.call)
+			if strings.HasSuffix(name, "force") {
+				answer = answer[2:]
+			}
 			require.Equal(t, "4", answer[0])
 			require.Empty(t, b.Entries())
 			require.Equal(t, string(gone[128]), b.Waits()[0])

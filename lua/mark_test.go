@@ -158,3 +158,48 @@ func TestReleaseOfAMarkedNode(t *testing.T) {
 	require.Equal(t, "9", b.Code(release))
 	b.requireListed(l, []string{"c7:1:q"}, "c8:1:q")
 }
+
+// What extends a hold, or adds a level, finds the mark, and changes nothing.
+// The same is true of what would take the lock, sent by the waiter whose
+// earlier copy took it. A poll names its hold: so its client learns of it.
+func TestNothingExtendsAMarkedHold(t *testing.T) {
+	eachMarked(t, func(t *testing.T, holder, next Wait) {
+		b := NewMarked(t, holder, next)
+		held := []string{holder.marked(holder.Held())}
+		calls := []script.Call{holder.Renew(LongLease), holder.Try(), holder.Enqueue(), holder.Claim()}
+		switch letters := holder.letters(); {
+		case holder.isPermit(), letters[0] == 'p':
+		case letters[0] == 'r':
+			calls = append(calls, EnterOf(holder.Hold(), 2, 2, LongLease))
+		default:
+			calls = append(calls, holder.Enter(2, 0, 2, LongLease))
+		}
+		before := b.State().TTL
+		for _, call := range calls {
+			require.Equal(t, "9", b.Code(call), call.Args)
+			b.Require("unchanged", held, next)
+			require.LessOrEqual(t, b.State().TTL, before)
+		}
+		answer := b.Ask(holder.Poll(string(holder), 5))
+		named := holder.Hold()
+		if holder.isReadWrite() {
+			named = string(holder)
+		}
+		require.Contains(t, answer, named)
+		b.Require("not put back", held, next)
+	})
+}
+
+// A call for several locks has one that is marked no more. It hands that off
+// when it is refused.
+func TestMultiAcquireHandsOffAMarkedLock(t *testing.T) {
+	w, next := WaitNamed("c9", 1, "pu"), WaitNamed("c1", 1, "pf")
+	b := NewMarked(t, w, next)
+	keys := script.Call{Script: script.MultiAcquire, Key: b.Key}.Keys()
+	call := script.Call{
+		Script: script.MultiAcquire, Together: append(keys, b.Key),
+		Args: []any{Plain1, Lease.Milliseconds(), 1, w.Body(), 1, "", 0},
+	}
+	require.Equal(t, []string{"0", "1", "1"}, b.Ask(call)[:3])
+	b.Require("handed off", []string{next.Reserved()})
+}

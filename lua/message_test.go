@@ -49,12 +49,12 @@ var senders = map[string]func(*Queue) sending{
 	"force": func(b *Queue) sending {
 		holder := WaitNamed(sharded, 1, "rf")
 		b.RequireDone(holder.Try())
-		return notifying(b, force, "forced:"+holder.Hold())
+		return notifying(b, frees(holder), "forced:"+holder.Hold())
 	},
 	"rw_force": func(b *Queue) sending {
 		holder := WaitNamed(sharded, 1, "wf")
 		b.RequireDone(holder.Try())
-		return notifying(b, rwForce, "forced:"+holder.Hold())
+		return notifying(b, frees(holder), "forced:"+holder.Hold())
 	},
 	"redlock_acquire": func(b *Queue) sending {
 		b.Store(Plain3)
@@ -84,7 +84,7 @@ var senders = map[string]func(*Queue) sending{
 
 // notifying returns a call that names each of these to the client.
 func notifying(b *Queue, call script.Call, named ...string) sending {
-	s := sending{send: func() string { b.RequireDone(call); return "" }}
+	s := sending{send: func() string { b.Ask(call); return "" }}
 	for _, name := range named {
 		s.texts = append(s.texts, name+" "+b.Key)
 	}

@@ -21,7 +21,7 @@
 -- If the call is refused and still has the lock that it was handed, that lock
 -- is handed off, unless it is kept. Then `handed` is the reply of release: 4 if
 -- the scan limit was reached before a live waiter. Otherwise it is 0. A lock
--- that is kept is no hold. The caller releases what it kept behind the n-th
+-- that is kept is no hold. One that is marked to end by force is held by others. The caller releases what it kept behind the n-th
 -- lock.
 
 local lease, own, locks, keep = whole(ARGV[2], 10), whole(ARGV[3], 0), whole(ARGV[5], 1), whole(ARGV[7], 0)
@@ -79,7 +79,7 @@ local function refuse(code, n, found)
     kept = n - 1
     take(kept, keep)
   end
-  if values[own] == ARGV[4] and own > kept then
+  if own > kept and (values[own] == ARGV[4] or unmarked(values[own]) == ARGV[4]) then
     handed = release()
   end
   return {code, n, handed, found}

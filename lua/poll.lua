@@ -22,6 +22,7 @@ local state, detail = lock_state()
 if state == 'error' then
   return detail
 end
+local name = string.gsub(detail, '^!', '') -- a marked hold is its client's, too
 local receivers = client_heartbeat(period)
 drop_stale_heartbeats()
 
@@ -33,7 +34,7 @@ if #waiters > 0 then
   local scores = redis.call('ZMSCORE', KEYS[2], unpack(waiters))
   for i = 1, #waiters do
     local own = string.match(waiters[i], '^[^:]+:%d+')
-    if not scores[i] and not (state == 'reserved' and detail == waiters[i]) and not (state == 'held' and detail == own) then
+    if not scores[i] and not (state == 'reserved' and detail == waiters[i]) and not (state == 'held' and name == own) then
       missing[#missing + 1] = ARGV[2 * i + 2]
       missing[#missing + 1] = waiters[i]
     end
@@ -47,7 +48,7 @@ else
   retain(KEYS[3], period)
 end
 
-local code, name = 1, ''
+local code = 1
 if state == 'free' then
   local chosen, more = hand_off()
   if more then
@@ -58,11 +59,8 @@ if state == 'free' then
   end
 elseif state == 'alien' then
   code = -1
-else
-  name = detail
-  if is_kept(state, detail) then
-    code = 2
-  end
+elseif is_kept(state, detail) then
+  code = 2
 end
 if string.sub(name, 1, #ARGV[1] + 1) ~= ARGV[1] .. ':' then
   name = ''

@@ -9,6 +9,7 @@
 -- ARGV[5] lease in ms
 --
 -- 1: the change is applied, or a newer one was
+-- 9: the hold is marked to end by force, and nothing was changed
 -- 0: not held by the caller
 -- -1: the key is of another kind
 
@@ -20,6 +21,9 @@ end
 local stored = redis.pcall('HMGET', KEYS[1], 'hold', 'seq')
 if stored.err then
   return refused(stored)
+end
+if stored[1] == '!' .. ARGV[2] then
+  return absent(9)
 end
 if stored[1] ~= ARGV[2] then
   return absent(0)

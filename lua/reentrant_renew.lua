@@ -6,6 +6,7 @@
 -- ARGV[2] lease in ms
 --
 -- 1: the expiry is the longer of what was left and the lease
+-- 9: the hold is marked to end by force, and nothing was changed
 -- 0: not held by the caller
 -- -1: the key is of another kind
 
@@ -16,6 +17,9 @@ end
 local stored = redis.pcall('HMGET', KEYS[1], 'hold')
 if stored.err then
   return refused(stored)
+end
+if stored[1] == '!' .. ARGV[1] then
+  return absent(9)
 end
 if stored[1] ~= ARGV[1] then
   return absent(0)

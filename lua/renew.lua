@@ -6,6 +6,7 @@
 -- ARGV[2] lease in ms
 --
 -- 1: the expiry is the longer of what was left and the lease
+-- 9: the hold is marked to end by force, and nothing was changed
 -- 0: not held by the caller
 -- -1: the key is of another kind
 
@@ -16,6 +17,9 @@ end
 local held = redis.pcall('GET', KEYS[1])
 if type(held) == 'table' then
   return refused(held)
+end
+if unmarked(held) == ARGV[1] then
+  return absent(9)
 end
 if held ~= ARGV[1] then
   return absent(0)

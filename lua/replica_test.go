@@ -38,9 +38,9 @@ func TestScriptsOnAReplica(t *testing.T) {
 	all := append([]script.Call{
 		AcquireOf("a", "", time.Second), ReentrantAcquireOf("a", "h", time.Second),
 		EnterOf("h", 2, 2, time.Second), TransferOf("h", "i", time.Second),
-		reads.Release(), reads.Renew(time.Second), reads.Enter(2, 0, 2, time.Second), force, rwForce,
+		reads.Release(), reads.Renew(time.Second), reads.Enter(2, 0, 2, time.Second),
 		wants(script.RedLockAcquire, "a", ""), wants(script.RedLockWait, "a", "c1:1:q"), wants(script.RedLockWait.Fenced, "a", "c1:1:q"),
-		permit.Release(), permit.Renew(time.Second), semaphoreForce,
+		permit.Release(), permit.Renew(time.Second),
 	}, forLeast...)
 	for _, w := range []Wait{WaitNamed("c1", 1, "pu"), reads, permit} {
 		all = append(all, w.End("look", ""), w.End("end", "why", "h"), w.End("free", "why", "h"))
@@ -77,7 +77,6 @@ func TestScriptsOnAReplicaThatHasTheLock(t *testing.T) {
 		})
 		b.RequireError(w.Claim(), "READONLY")
 	}
-	b.RequireError(rwForce, "READONLY")
 	for _, letters := range append([]string{"su", "wf"}, allLetters...) {
 		holder := WaitNamed("c2", 1, letters)
 		for _, marked := range []bool{false, true} {

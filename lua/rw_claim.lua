@@ -11,6 +11,7 @@
 -- {0, ticket, ms until the lock expires, others in the queue}: still waits
 -- {3}: is not queued, enqueue again
 -- {4, ...}: still waits; the scan limit was reached before this waiter
+-- {9}: an earlier copy acquired it, and that hold is marked to end by force
 -- {-1, key}: the key is of another kind, see other_kind.lua
 
 local hold = string.match(ARGV[1], waiter_name)
@@ -28,6 +29,9 @@ if state == 'alien' then
 end
 if already_granted(ARGV[1], lease) then
   return grant(KEYS[5], ARGV[1])
+end
+if is_forced(ARGV[1]) then
+  return {9}
 end
 if end_of('v:' .. ARGV[1]) then
   return take(ARGV[1], lease, ARGV[3], ARGV[4])

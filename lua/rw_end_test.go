@@ -20,6 +20,24 @@ func (w Wait) End(how, reason string, names ...string) script.Call {
 	return w.call(script.End, script.RWEnd, script.SemaphoreEnd, redis.Args{how, reason}.AddFlat(names)...)
 }
 
+// holdsOf returns the ids of the holds of waits.
+func holdsOf(waits []Wait) (all []string) {
+	for _, w := range waits {
+		all = append(all, w.Hold())
+	}
+	return all
+}
+
+// frees returns the request to end all that these waits may have of a lock,
+// without an acknowledgement.
+func frees(waits ...Wait) script.Call {
+	var names []string
+	for _, w := range waits {
+		names = append(names, w.Hold(), string(w))
+	}
+	return waits[0].End("free", "why", names...)
+}
+
 // requireShared checks the answer to an end: how many of the names are left.
 func (b *Queue) requireShared(left int, call script.Call) {
 	b.Helper()
@@ -59,8 +77,8 @@ func TestRWEndMarks(t *testing.T) {
 		b.requireShared(1, w.End("end", "another reason", w.Hold()))
 		b.requireNotice(w.Hold(), "why")
 		require.Equal(t, []string{"1", "", w.Hold()}, b.Ask(w.End("look", "")))
-		require.Equal(t, "0", b.Code(w.Renew(LongLease)))
-		require.NotEqual(t, "1", b.Code(w.Claim()), "its waiter")
+		require.Equal(t, "9", b.Code(w.Renew(LongLease)))
+		require.Equal(t, "9", b.Code(w.Claim()), "its waiter")
 		b.Require("nothing extends it", marked, next)
 
 		require.Equal(t, "9", b.Code(w.Release()))

@@ -15,6 +15,7 @@
 -- {0, ticket, ms until the lock expires, others in the queue}: waits
 -- {4, ...}: waits; the scan limit was reached before this waiter
 -- {5}: the queue is full
+-- {9}: an earlier copy acquired it, and that hold is marked to end by force
 -- {-1, key}: the key is of another kind, see other_kind.lua
 
 local hold, client, kind, mode, _, permits = string.match(ARGV[1], waiter_name)

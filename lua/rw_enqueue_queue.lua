@@ -12,6 +12,9 @@ end
 if already_granted(ARGV[1], lease) then
   return grant(KEYS[5], ARGV[1])
 end
+if is_forced(ARGV[1]) then
+  return {9}
+end
 if end_of('v:' .. ARGV[1]) then
   return take(ARGV[1], lease, owner, info)
 end

@@ -10,6 +10,7 @@
 --
 -- 1: the change is applied, or a newer one was
 -- 7: there are other readers; the levels are unchanged
+-- 9: the hold is marked to end by force, and nothing was changed
 -- 0: not held by the caller
 -- -1: the key is of another kind
 
@@ -26,6 +27,9 @@ if state == 'alien' then
   return absent(-1)
 end
 local entry, at = held(ARGV[1])
+if not entry and held('!' .. ARGV[1]) then
+  return absent(9)
+end
 if not entry then
   return absent(0)
 end

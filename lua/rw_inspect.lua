@@ -16,7 +16,7 @@ if state == 'read' or state == 'write' then
   entries = redis.call('ZRANGEBYSCORE', KEYS[1], later, never, 'LIMIT', 0, scan_limit)
   local names = {}
   for i = 1, #entries do
-    names[i] = string.sub(entries[i], 3)
+    names[i] = string.gsub(string.sub(entries[i], 3), '^!', '')
   end
   notes = redis.call('HMGET', KEYS[4], unpack(names))
 end

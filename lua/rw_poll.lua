@@ -30,9 +30,9 @@ end
 drop_stale_heartbeats()
 
 -- live reports whether one of the entries of a waiter exists, by the reply to a
--- ZMSCORE of three for each.
+-- ZMSCORE of five for each.
 local function live(scores, n)
-  for i = 3 * n - 2, 3 * n do
+  for i = 5 * n - 4, 5 * n do
     if scores[i] and tonumber(scores[i]) > now then
       return true
     end
@@ -51,9 +51,9 @@ if #waiters > 0 then
     if not score then
       local hold = tostring(string.match(waiters[i], '^[^:]+:%d+'))
       dequeued[#dequeued + 1] = waiters[i]
-      entries[#entries + 1] = 'v:' .. waiters[i]
-      entries[#entries + 1] = 'r:' .. hold
-      entries[#entries + 1] = 'w:' .. hold
+      for _, entry in ipairs({'v:' .. waiters[i], 'r:' .. hold, 'w:' .. hold, 'r:!' .. hold, 'w:!' .. hold}) do
+        entries[#entries + 1] = entry
+      end
     end
   end
 end

@@ -6,6 +6,7 @@
 -- ARGV[2] lease in ms
 --
 -- 1: the hold lasts for the longer of what was left and the lease
+-- 9: the hold is marked to end by force, and nothing was changed
 -- 0: not held by the caller
 -- -1: the key is of another kind
 
@@ -22,6 +23,9 @@ if state == 'alien' then
   return absent(-1)
 end
 local entry, at = held(ARGV[1])
+if not entry and held('!' .. ARGV[1]) then
+  return absent(9)
+end
 if not entry then
   return absent(0)
 end

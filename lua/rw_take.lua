@@ -33,6 +33,15 @@ local function already_granted(waiter, lease)
   return true
 end
 
+-- is_forced reports whether an earlier copy of the waiter's requests has made
+-- its hold, which is marked to end by force.
+local function is_forced(waiter)
+  if held('!' .. string.match(waiter, '^[^:]+:%d+')) then
+    return true
+  end
+  return false
+end
+
 -- may_take reports whether a new call may acquire the lock: nobody waits or, if
 -- the call and the first waiter are unfair, nobody has waited for long.
 local function may_take(kind, mode, state, permits)

@@ -11,6 +11,7 @@
 -- {1} or {1, fencing token, set aside}: acquired, with a whole lease
 -- {0}: held by others
 -- {4}: the same; the scan limit was reached
+-- {9}: an earlier copy acquired it, and that hold is marked to end by force
 -- {-1, key}: the key is of another kind, see other_kind.lua
 
 local hold, _, kind, mode, _, permits = string.match(ARGV[1], waiter_name)

@@ -112,44 +112,42 @@ func TestSemaphoreScriptLeases(t *testing.T) {
 	b.RequireTTL(Lease + locktest.ClockGrain)
 }
 
-// By force all holds and reservations end, and what they leave is handed off.
-// What is kept for a minimum hold stays.
-func TestSemaphoreScriptForce(t *testing.T) {
+// Without an acknowledgement, holds and reservations end, and what they leave
+// is handed off. What is kept for a minimum hold stays.
+func TestSemaphoreScriptFree(t *testing.T) {
 	all := permits(3, "f", 3, 0)
 	b := NewQueue(t, server)
-	require.Equal(t, "0", b.Code(semaphoreForce))
 	b.RequireDone(all[0].Try(), all[1].Try(), all[2].Try())
 	l := b.Listen("c2")
-	b.RequireDone(semaphoreForce)
-	b.Require("forced", nil)
-	notice, _ := b.Do("GET", b.Key+script.NoticeSuffix).([]byte)
-	require.Equal(t, "c1:1,c2:1,c3:1 why", string(notice))
+	require.Equal(t, "0", b.Code(frees(all...)))
+	b.Require("freed", nil)
 	require.Equal(t, []string{"forced:c2:1 " + b.Key}, l.Heard())
 
 	b.Clear()
-	keeps := PermitNamed("c4", 1, "f", 3, Keep)
-	kept := PermitNamed("c5", 1, "f", 3, Keep)
+	keeps, kept := PermitNamed("c4", 1, "f", 3, Keep), PermitNamed("c5", 1, "f", 3, Keep)
+	reserved := PermitNamed("c6", 1, "f", 9, 0)
 	b.RequireDone(all[0].Try(), keeps.Try(), kept.Try())
 	require.Equal(t, "2", b.Code(kept.Release()))
-	b.Put("cf", Lease, PermitNamed("c6", 1, "f", 9, 0).Reserved())
+	b.Put("cf", Lease, reserved.Reserved())
 	b.Queued(all[1], all[2])
-	b.RequireDone(semaphoreForce)
-	b.Require("forced", []string{keeps.Forced(), kept.Kept(), all[1].Reserved()}, all[2])
+	there := []Wait{all[0], keeps, kept, reserved}
+	require.Equal(t, "0", b.Code(frees(there...)))
+	b.Require("freed", []string{keeps.Forced(), kept.Kept(), all[1].Reserved()}, all[2])
 	require.Equal(t, "0", b.Code(keeps.Release()), "its holder finds out")
 	require.Equal(t, "2", b.Code(kept.Release()))
-	b.RequireDone(semaphoreForce)
+	require.Equal(t, "0", b.Code(frees(there...)))
+	b.Require("what came meanwhile stays", []string{keeps.Forced(), kept.Kept(), all[1].Reserved()}, all[2])
+	require.Equal(t, "0", b.Code(frees(all...)))
 	b.Require("again", []string{keeps.Forced(), kept.Kept(), all[2].Reserved()})
-	b.RequireDone(semaphoreForce)
+	require.Equal(t, "0", b.Code(frees(all...)))
 	b.RequireTTL(Keep + locktest.ClockGrain)
-	notice, _ = b.Do("GET", b.Key+script.NoticeSuffix).([]byte)
-	require.Equal(t, "c1:1,c4:1 why", string(notice), "in the order in which they end")
 }
 
 // What a user may not do changes nothing, and is reported.
 func TestSemaphoreScriptsWithoutPermission(t *testing.T) {
 	v, w := PermitNamed("c1", 1, "f", 2, 0), PermitNamed("c2", 1, "f", 2, 0)
 	for denied, calls := range map[string][]script.Call{
-		"-zrange":          {v.Claim(), v.Cancel(1), v.Poll(), semaphoreForce, v.Renew(Lease)},
+		"-zrange":          {v.Claim(), v.Cancel(1), v.Poll(), frees(v), v.Renew(Lease)},
 		"-zmscore -zrange": {w.Try(), v.Release()}, // without the fast path, the state is read
 		"-pexpire":         {w.Try(), w.Enqueue()},
 		"-zrem -del":       {v.Release()},
@@ -193,7 +191,7 @@ func TestSemaphoreScriptsOutOfMemory(t *testing.T) {
 	}
 	b.RequireDone(w.Renew(LongLease))
 	require.Equal(t, "2", b.Code(v.Release()))
-	b.RequireDone(semaphoreForce)
+	require.Equal(t, "0", b.Code(frees(v, w)))
 	b.Require("", []string{v.Kept(), w.Forced()})
 }
 
@@ -207,10 +205,10 @@ func TestSemaphoreScriptLateCopies(t *testing.T) {
 			require.Equal(t, "2", b.Code(v.Release()))
 			b.Steps(
 				Step("late", late, "1", []string{v.Kept(), v.Reads()}),
-				Step("forced", semaphoreForce, "1", []string{v.Kept()}),
+				Step("forced", frees(v), "0", []string{v.Kept()}),
 				Step("late", late, "1", []string{v.Kept(), v.Reads()}),
 				Step("its cancel", v.Cancel(1), "1", []string{v.Kept()}),
-				Step("forced", semaphoreForce, "1", []string{v.Kept()}),
+				Step("forced", frees(v), "0", []string{v.Kept()}),
 			)
 		})
 	}

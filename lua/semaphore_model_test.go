@@ -133,17 +133,17 @@ func (m *semaphoreModel) cancel(w Wait, alsoHold bool) string {
 
 // force ends all that is taken. The waits say which holds have a minimum.
 func (m *semaphoreModel) force(waits []Wait) string {
-	if len(m.taken) == 0 {
-		return "0"
-	}
+	before := maps.Clone(m.taken)
 	for _, w := range waits {
 		if m.taken[w.Reads()] && part(w, 5) > 0 && !m.taken[w.Kept()] {
 			m.taken[w.Forced()] = true
 		}
 	}
 	maps.DeleteFunc(m.taken, func(entry string, _ bool) bool { return entry[0] != 'k' && entry[0] != 'f' })
-	m.handOff(Nobody)
-	return "1"
+	if len(before) == 0 || !maps.Equal(before, m.taken) {
+		m.handOff(Nobody)
+	}
+	return "0"
 }
 
 // modelStep is a request, and what the model answers.
@@ -156,7 +156,7 @@ type modelStep struct {
 // waits and one tries.
 func (m *semaphoreModel) step(random *rand.Rand, waits []Wait) (s modelStep, name string) {
 	if random.IntN(40) == 0 {
-		return modelStep{semaphoreForce, func() string { return m.force(waits) }}, "force"
+		return modelStep{frees(waits...), func() string { return m.force(waits) }}, "force"
 	}
 	w := waits[random.IntN(len(waits))]
 	first := modelStep{w.Try(), func() string { return m.ask(w, true, func() string { return m.try(w) }) }}

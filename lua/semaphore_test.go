@@ -10,8 +10,6 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-var semaphoreForce = script.Call{Script: script.SemaphoreForce, Args: []any{"why"}}
-
 // permits returns the waits of so many clients for a semaphore.
 func permits(clients int, mode string, limit int, keep time.Duration) (all []Wait) {
 	for i := range clients {
@@ -93,10 +91,10 @@ func TestSemaphoreScriptConflicts(t *testing.T) {
 		}
 	}
 	b := NewHeld(t, server, holders["semaphore"])
-	require.Equal(t, "-1", b.Code(rwForce))
+	require.Equal(t, "-1", b.Code(kinds["read/write"].End("look", "")))
 	require.Equal(t, []string{"read", "cf"}, b.Ask(rwInspect)[:2])
 	b = NewHeld(t, server, holders["read/write"])
-	require.Equal(t, "-1", b.Code(semaphoreForce))
+	require.Equal(t, "-1", b.Code(kinds["semaphore"].End("look", "")))
 	require.Equal(t, []string{"read", "f"}, b.Ask(rwInspect)[:2])
 }
 
@@ -204,11 +202,12 @@ func TestSemaphoreScriptHandOffLimit(t *testing.T) {
 	for n := range 300 {
 		stale = append(stale, PermitNamed("gone", n+1, "f", 1, 0))
 	}
-	for name, call := range map[string]script.Call{"release": holder.Release(), "force": semaphoreForce, "cancel": holder.Cancel(1)} {
+	for name, call := range map[string]script.Call{"release": holder.Release(), "force": frees(holder), "cancel": holder.Cancel(1)} {
 		t.Run(name, func(t *testing.T) {
 			b := NewHeld(t, server, holder)
 			b.Queued(append(stale[:len(stale):len(stale)], live)...)
-			require.Equal(t, "4", b.Code(call))
+			answer := b.Ask(call)
+			require.Equal(t, "4", answer[len(answer)-1])
 			require.Equal(t, string(stale[128]), b.Waits()[0])
 			next := script.Call{Script: call.Script.ContinueAfter(), Args: []any{"", 0}}
 			require.Equal(t, "4", b.Code(next))

@@ -64,6 +64,15 @@ local function already_granted(waiter, state, detail, lease)
   return true
 end
 
+-- is_forced reports whether the lock is the hold of the waiter, made by an
+-- earlier copy of its requests, and marked to end by force.
+local function is_forced(waiter, state, detail)
+  if state == 'held' and detail == '!' .. string.match(waiter, '^[^:]+:%d+') then
+    return true
+  end
+  return false
+end
+
 -- conflicts reports whether the lock is of another kind than the waiter.
 local function conflicts(waiter, state, kind)
   if state == 'alien' then

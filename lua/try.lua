@@ -11,6 +11,7 @@
 -- {0}: held by others
 -- {2, ms}: the same; the key is kept for its minimum hold
 -- {4}: the same; the lock is free, but the scan limit was reached
+-- {9}: an earlier copy acquired it, and that hold is marked to end by force
 -- {-1, key}: the key is of another kind, see other_kind.lua
 
 if not string.match(ARGV[1], '^[^:]+:%d+:[pr][fu]:[1-9]%d*$') or not whole(ARGV[2], 10) or #ARGV[3] == 0 or not ARGV[4] then
@@ -23,6 +24,9 @@ if state == 'error' then
 end
 if already_granted(ARGV[1], state, detail, ARGV[2]) then
   return grant(KEYS[4], ARGV[1])
+end
+if is_forced(ARGV[1], state, detail) then
+  return {9}
 end
 if conflicts(ARGV[1], state, kind) then
   return {-1, other_kind(KEYS[1])}

@@ -93,8 +93,11 @@ func (h *handler) release(ctx context.Context, r *http.Request, a Action) error 
 		return err
 	}
 	err = h.client.ForceUnlock(ctx, a.Key, a.Reason)
-	if errors.Is(err, relock.ErrNotHeld) {
+	switch {
+	case errors.Is(err, relock.ErrNotHeld):
 		return refuse(http.StatusConflict, "nothing was done: the lock is free")
+	case errors.Is(err, relock.ErrLockAcquiredByOthers):
+		return nil // it is marked, which the page shows
 	}
 	return err
 }

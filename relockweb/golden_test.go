@@ -56,6 +56,7 @@ func locks() []relock.Info {
 	reserved := relock.Info{Key: "reserved", Kind: relock.KindPlain, State: relock.StateReserved, Remaining: time.Second, Waiting: 1}
 	readers := relock.Info{Key: "prices", Kind: relock.KindReadWrite, State: relock.StateHeld, Remaining: relock.NoExpiry}
 	readers.Readers = []relock.Holder{*fair.Holder, {Client: "c2", Count: 1}}
+	readers.Readers[1].Forced = true
 	permits := readers
 	permits.Key, permits.Kind, permits.Permits, permits.Remaining = "transcode", relock.KindSemaphore, 3, time.Minute
 	strange := lockWith(odd, "plain", relock.StateHeld)

@@ -243,21 +243,32 @@ func TestMultiLockUnlocksInTime(t *testing.T) {
 	b.requireNothingLeft(keys...)
 }
 
+// force has the other client end the hold of a key. It returns once the hold is
+// marked.
+func (b *bench) force(key string) (forced <-chan error) {
+	b.Helper()
+	forced = testkit.Async(b, func() error { return b.other.ForceUnlock(b.Context(), key, "hangs") })
+	locktest.AwaitMarked(b, b.other, key)
+	return forced
+}
+
 // An operator who ends the hold of one key ends that of all, which reports so.
 func TestMultiLockForced(t *testing.T) {
 	b := newBench(t)
 	locktest.Patient(b.client)
 	keys := []string{"a", "b"}
 	h := locktest.Take(t, relock.NewMultiLock(keys, b.client).Acquire)
-	require.NoError(t, b.other.ForceUnlock(t.Context(), "b", "hangs"))
+	forced := b.force("b")
 	err := h.Unlock(t.Context())
+	require.NoError(t, testkit.ResultWithin(t, forced, testkit.Patience))
 	locktest.RequireIs(t, err, relock.ErrForced, relock.ErrLockLost, relock.ErrNotHeld)
 	require.ErrorContains(t, err, `key "b"`)
 	// The message of the loss may be the first to release the other key.
 	h = locktest.Take(t, relock.NewMultiLock(keys, b.client, relock.WithBlock()).Acquire)
-	require.NoError(t, b.other.ForceUnlock(t.Context(), "a", "hangs"))
+	forced = b.force("a")
 	locktest.RenewNow(h)
 	requireEnds(t, h, relock.ErrForced)
+	require.NoError(t, testkit.ResultWithin(t, forced, testkit.Patience))
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrForced)
 	b.requireNothingLeft(keys...)
 }

@@ -114,6 +114,9 @@ func (r Resume) transfer(ctx context.Context, next lease.Protocol, request func(
 	case int64(script.Forced):
 		return nil, errs.Forced("")
 	}
+	if err := r.Manager.Notice(ctx, driver.ForLease(s.Lease), r.RedisKey(), r.from.Hold); err != nil {
+		return nil, err
+	}
 	return nil, errUsed
 }
 

@@ -36,6 +36,7 @@ type (
 		Since  time.Time `json:"since"`
 		Owner  string    `json:"owner"`
 		Count  int       `json:"count"`
+		Forced bool      `json:"forced"` // marked to end by force
 	}
 	// WaiterRow is a waiter for a lock.
 	WaiterRow struct {

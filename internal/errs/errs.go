@@ -38,7 +38,7 @@ func OneAttempt(err error) error { return fmt.Errorf("%w (one attempt)", err) }
 
 // Kept adds to a reason the time until which a minimum hold keeps the lock.
 func Kept(err error, until time.Time) error {
-	return fmt.Errorf("%w: minimum hold until %s", err, clock(until))
+	return fmt.Errorf("%w: minimum hold until %s", err, Clock(until))
 }
 
 // OfKey adds to a reason the key that it is about, in front of what was found.

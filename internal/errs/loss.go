@@ -62,10 +62,10 @@ func Forced(reason string) error { return &loss{fmt.Sprintf("forced: %q", reason
 // MaxHold returns the loss of a hold that reached its maximum hold.
 func MaxHold(d time.Duration) error { return &loss{fmt.Sprintf("maximum hold of %v", d), ErrMaxHold} }
 
-// Ago returns a moment that has passed, as clock does. It counts back from now:
+// Ago returns a moment that has passed, as Clock does. It counts back from now:
 // the wall clock may have been set since then.
-func Ago(then time.Time) string { return clock(time.Now().Add(-time.Since(then))) }
+func Ago(then time.Time) string { return Clock(time.Now().Add(-time.Since(then))) }
 
-// clock returns a time in the form of package slog, so that a text can be
+// Clock returns a time in the form of package slog, so that a text can be
 // compared with a log.
-func clock(t time.Time) string { return t.Format("2006-01-02T15:04:05.000Z07:00") }
+func Clock(t time.Time) string { return t.Format("2006-01-02T15:04:05.000Z07:00") }

@@ -2,48 +2,161 @@ package inspect
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 )
 
-// Force ends the hold of the lock with this name, and hands the lock on. It
-// returns errs.ErrNotHeld if the lock is free, errs.ErrKeyConflict if the key
-// is something else, and errs.ErrUnconfirmed if there was no answer.
-func (l Locks) Force(ctx context.Context, name, reason string) error {
-	s, o := l.force(ctx, name, reason)
-	switch {
-	case o.Unanswered():
-		return errs.Both(errs.ErrUnconfirmed, driver.Ended(ctx, o.Err))
-	case o.Err != nil:
-		return driver.Ended(ctx, o.Err)
-	case o.Reply == int64(script.Other):
-		return errs.ErrNotHeld
-	case o.Reply == int64(script.More):
-		l.PassOn(s)
-	case o.Reply != int64(script.Ours):
-		return errs.ErrKeyConflict
-	}
-	return nil
+// Force is a forced end of all that has a lock. It marks the holds, and waits
+// until their holders have acknowledged that, or their leases have ended. See
+// docs/internals/force-design.md. It is used once.
+type Force struct {
+	Locks
+	Name, Reason string
+	// AtOnce frees the lock without an acknowledgement.
+	AtOnce bool
+	// Ended is told the names of what is marked, or has ended.
+	Ended func(redisKey string, names []string)
+
+	request script.Call // of the lock's family
+	pending [][]string  // what is to end, by requests
+	all     int         // how many names there were
+	left    int         // how many of them were there in the last round
+	ends    time.Time   // the last of these ends then; zero if it never does
 }
 
-// force sends the scripts of all families, until one finds its lock. Each is
-// sent once: a second copy could end the next hold.
-func (l Locks) force(ctx context.Context, name, reason string) (s script.Call, o driver.Result) {
-	s = script.Call{Key: l.key(name), Args: []any{reason}}
-	for _, s.Script = range []*script.Script{script.Force, script.RWForce, script.SemaphoreForce} {
-		o = script.RunOnce(ctx, l.Driver, driver.Limits{}, s, nil)
-		if o.Err != nil || o.Reply != int64(script.Foreign) {
-			break
+// forceBatch is how many names one request ends.
+const forceBatch = 256
+
+// Run returns nil once the lock was handed on. It returns errs.ErrNotHeld if
+// the lock is free, errs.ErrKeyConflict if the key is something else, and
+// errs.ErrUnconfirmed if there was no answer. If ctx ends while holds are
+// marked, its error also matches errs.ErrLockAcquiredByOthers.
+func (f *Force) Run(ctx context.Context) error {
+	names, err := f.look(ctx)
+	if err != nil {
+		return err
+	}
+	f.all, f.pending = len(names), slices.Collect(slices.Chunk(names, forceBatch))
+	if o, err := f.round(ctx); err != nil {
+		if o.Unanswered() {
+			return errs.Both(errs.ErrUnconfirmed, err)
+		}
+		return err
+	}
+	f.Ended(f.request.Key, names)
+	return f.await(ctx)
+}
+
+// look returns the names of all that has the lock. The scripts of all families
+// are tried, until one finds its lock.
+func (f *Force) look(ctx context.Context) ([]string, error) {
+	for _, s := range []*script.Script{script.End, script.RWEnd, script.SemaphoreEnd} {
+		f.request = script.Call{Script: s, Key: f.key(f.Name)}
+		names, found, err := f.lookThrough(ctx)
+		if found || err != nil {
+			return names, err
 		}
 	}
-	for {
-		newest, err := driver.String(o.Reply, o.Err)
+	return nil, errs.ErrKeyConflict
+}
+
+// lookThrough reads all pages of a look. found is false if the key is not of
+// the script's family.
+func (f *Force) lookThrough(ctx context.Context) (names []string, found bool, err error) {
+	for cursor, more := "", true; more; more = cursor != "" {
+		f.request.Args = []any{"look", cursor}
+		o, _ := script.Run(ctx, f.Driver, driver.Limits{}, f.request, nil)
+		switch {
+		case o.Err != nil:
+			return nil, false, driver.Ended(ctx, o.Err)
+		case o.Reply == int64(script.Foreign):
+			return nil, false, nil
+		case o.Reply == int64(script.Other) && len(names) == 0:
+			return nil, false, errs.ErrNotHeld
+		case o.Reply == int64(script.Other):
+			return names, true, nil // what the earlier pages have named has ended
+		}
+		var page []string
+		if cursor, page, err = readLook(o.Reply); err != nil {
+			return nil, false, err
+		}
+		names = append(names, page...)
+	}
+	return names, true, nil
+}
+
+// round asks for the end of all that is pending, and notes what is left. An
+// error changes nothing.
+func (f *Force) round(ctx context.Context) (driver.Result, error) {
+	var rest [][]string
+	var all ended
+	for _, names := range f.pending {
+		o, e, err := f.end(ctx, names)
 		if err != nil {
-			return s, o
+			return o, err
 		}
-		s.Args = []any{reason, newest} // of a semaphore, more holds are left
-		o = script.RunOnce(ctx, l.Driver, driver.Limits{}, s, nil)
+		if e.left > 0 {
+			rest = append(rest, names)
+			all = ended{all.left + e.left, max(all.ms, e.ms)}
+		}
 	}
+	f.pending, f.left, f.ends = rest, all.left, time.Time{}
+	if all.ms >= 0 {
+		f.ends = time.Now().Add(time.Duration(all.ms) * time.Millisecond)
+	}
+	return driver.Result{}, nil
+}
+
+// end asks for the end of what has these names.
+func (f *Force) end(ctx context.Context, names []string) (driver.Result, ended, error) {
+	how := "end"
+	if f.AtOnce {
+		how = "free"
+	}
+	f.request.Args = []any{how, f.Reason}
+	for _, name := range names {
+		f.request.Args = append(f.request.Args, name)
+	}
+	o, _ := script.Run(ctx, f.Driver, driver.Limits{}, f.request, nil)
+	if o.Err != nil {
+		return o, ended{}, driver.Ended(ctx, o.Err)
+	}
+	e, handed, err := readEnd(o.Reply)
+	if handed == script.More {
+		f.PassOn(f.request)
+	}
+	return o, e, err
+}
+
+// ended is what an end has found: how many of the names are left, and after how
+// many ms the last one ends, -1 if it never does.
+type ended struct {
+	left int
+	ms   int64
+}
+
+// readEnd reads the answer to an end.
+func readEnd(reply any) (e ended, handed int64, err error) {
+	parts, err := driver.Values(reply, nil)
+	if err == nil {
+		_, err = driver.Scan(parts, &e.left, &e.ms, &handed)
+	}
+	return e, handed, err
+}
+
+// readLook reads the answer to a look.
+func readLook(reply any) (cursor string, names []string, err error) {
+	parts, err := driver.Values(reply, nil)
+	if err == nil {
+		var rest []any
+		rest, err = driver.Scan(parts, new(int64), &cursor)
+		if err == nil {
+			names, err = driver.Strings(rest, nil)
+		}
+	}
+	return cursor, names, err
 }

@@ -175,13 +175,14 @@ func (i *Info) readEntry(entry string, note any) {
 		return
 	}
 	i.State = lockspec.Held
-	client, _, _ := strings.Cut(hold, ":")
+	client, _, _ := strings.Cut(strings.TrimPrefix(hold, "!"), ":")
 	h := &lockspec.Holder{Client: lockspec.ClientName(client), Count: 1}
 	if text, err := driver.String(note, nil); err == nil {
 		if said, ok := lockspec.ReadNote(text); ok {
 			h = said
 		}
 	}
+	h.Forced = lockspec.IsMarked(hold)
 	if kind == "w" {
 		i.Holder = h
 		return

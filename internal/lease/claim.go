@@ -114,7 +114,7 @@ func (l byMessage) handle(o driver.Result) (time.Time, bool) {
 		return l.Retry(o.Err, l.limit()/10)
 	}
 	if code, _ := script.ReadGrant(o.Reply); code != script.Ours {
-		return time.Now(), l.NotOurs()
+		return time.Now(), l.NotOurs(code)
 	}
 	if l.Renewed(o.Sent, l.Settings.Lease) != nil {
 		return time.Time{}, false
@@ -190,10 +190,12 @@ func (l byMessage) await(ctx context.Context, c *claim, limit time.Duration) boo
 	return false
 }
 
-// isNamed reports whether a notice means the waiter whose grant is not claimed
-// yet. That waiter may take the lock later as a hold of the same id, but then
-// not by that grant.
-func (l byMessage) isNamed(ended string) bool {
-	c := l.pending()
-	return c != nil && c.Reservation == lockspec.Reservation(ended)
+// waiter returns the name of the waiter whose grant is not claimed yet, or "".
+// That waiter may take the lock later as a hold of the same id, but then not by
+// that grant.
+func (l byMessage) waiter() string {
+	if c := l.pending(); c != nil {
+		return lockspec.ReservedFor(c.Reservation)
+	}
+	return ""
 }

@@ -45,7 +45,7 @@ func (h *Hold) Detach(ctx context.Context, m *Manager, d time.Duration) (*locksp
 		return nil, err
 	}
 	_ = h.Err() // the clock decides, not whether a timer has fired
-	detached, err := l.endDetached(m, h, next, d)
+	detached, err := l.endDetached(m, h, lockspec.DetachedHold(next), d)
 	if err != nil {
 		return nil, err
 	}

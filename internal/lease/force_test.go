@@ -22,12 +22,15 @@ func TestForceUnlockIsFoundByAnInnerLevel(t *testing.T) {
 	c := locktest.Patient(locktest.NewTestClient(t, s))
 	outer := locktest.Take(t, locktest.Owned("me", relock.NewReentrantLock("k", c)).Acquire)
 	inner := locktest.Take(t, locktest.Owned("me", relock.NewReentrantLock("k", c, relock.WithMaxHold(time.Hour))).Acquire)
-	require.NoError(t, locktest.Sibling(t, s, c).ForceUnlock(t.Context(), "k", "why"))
+	other := locktest.Sibling(t, s, c)
+	forced := testkit.Async(t, func() error { return other.ForceUnlock(t.Context(), "k", "why") })
+	locktest.AwaitMarked(t, other, "k")
 	locktest.Level(inner).ReachMaxHold()
 	require.ErrorIs(t, inner.Err(), relock.ErrMaxHold)
 	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), lockspec.DefaultLease/6), relock.ErrForced, "before a renewal")
 	require.ErrorContains(t, outer.Err(), "why")
 	require.ErrorIs(t, outer.Unlock(t.Context()), relock.ErrForced)
+	require.NoError(t, testkit.ResultWithin(t, forced, testkit.Patience))
 }
 
 // A forged message ends no hold.
@@ -41,12 +44,12 @@ func TestForgedForceMessage(t *testing.T) {
 	locktest.Engine(c).Forced(p.HoldID(), p.LockKey())
 	locktest.Engine(c).Forced("another", p.LockKey())
 	locktest.Engine(c).Forced("", "elsewhere")
-	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "get") == 1 }, "the notice was read")
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "hmget") == 1 }, "the notice was read")
 	require.NoError(t, h.Err())
 	waiter := p.HoldID() + ":pu:1250:00ff" // whose grant was ended, before it took the lock with the same id
-	s.Do(t, "SET", p.LockKey()+script.NoticeSuffix, waiter+" why")
+	s.Do(t, "HSET", p.LockKey()+script.NoticeSuffix, waiter, "1", "why", "it hangs")
 	locktest.Engine(c).Forced(p.HoldID(), p.LockKey())
-	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "get") == 2 }, "the notice was read")
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "hmget") == 2 }, "the notice was read")
 	_, ended := testkit.Await(h.Context().Done(), 100*time.Millisecond)
 	require.False(t, ended, "ended")
 	require.NoError(t, h.Unlock(t.Context()))

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
@@ -11,11 +10,11 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// Forced handles the message that a hold was ended. The message is only a hint
-// to read the notice.
+// Forced handles the message that a hold is to end by force. The message is
+// only a hint to read the notice.
 func (m *Manager) Forced(ended, redisKey string) {
 	for _, held := range m.leasesOf(redisKey) {
-		if l := (refusal{held}); l.isNamed(ended) {
+		if l := (refusal{held}); slices.Contains(l.names(), ended) {
 			m.Tasks.Start(func() {
 				if err := l.ask(); err != nil {
 					l.Lose(err)
@@ -25,58 +24,96 @@ func (m *Manager) Forced(ended, redisKey string) {
 	}
 }
 
-// refusal is a lease as far as the reason goes for which the server has refused
-// it. The hold may have been ended by force, which a notice says.
-type refusal struct{ *Lease }
-
-// isNamed reports whether a notice means this lease. It names the hold, or the
-// waiter if that has not claimed its grant by message.
-func (l refusal) isNamed(ended string) bool {
-	return ended == l.protocol.HoldID() || byMessage(l).isNamed(ended)
+// EndForced ends the holds of this client among those that it has itself ended
+// by force.
+func (m *Manager) EndForced(redisKey, reason string, names []string) {
+	ended := map[string]bool{}
+	for _, name := range names {
+		ended[name] = true
+	}
+	for _, l := range m.leasesOf(redisKey) {
+		if slices.ContainsFunc(refusal{l}.names(), func(name string) bool { return ended[name] }) {
+			l.Lose(errs.Forced(reason))
+		}
+	}
 }
 
-// next returns the request for the notice, or false for a kind of lock that has
-// none.
-func (l refusal) next() (script.Call, bool) {
-	ask := script.Call{Script: script.Notice, Key: l.protocol.LockKey() + script.NoticeSuffix}
-	return ask, l.protocol.HoldID() != ""
+// Notice returns the error of a hold that was ended by force, or nil if the
+// notice names none of these.
+func (m *Manager) Notice(ctx context.Context, limit driver.Limits, redisKey string, names ...string) error {
+	o, _ := m.Eval(ctx, limit, noticeOf(redisKey, names))
+	return readNotice(o)
 }
 
-// handle is Handle for the notice.
-func (l refusal) handle(o driver.Result) (time.Time, bool) {
-	_ = l.lose(l.read(o))
-	return time.Time{}, false
+func noticeOf(redisKey string, names []string) script.Call {
+	ask := script.Call{Script: script.Notice, Key: redisKey + script.NoticeSuffix}
+	for _, name := range names {
+		ask.Args = append(ask.Args, name)
+	}
+	return ask
 }
 
-// read returns the error of a hold that was ended by force, with the reason. It
-// returns nil if it was not, or if that is unknown.
-func (l refusal) read(o driver.Result) error {
-	text, err := driver.String(o.Reply, o.Err)
-	named, reason, ok := strings.Cut(text, " ")
-	if err != nil || !ok || !slices.ContainsFunc(strings.Split(named, ","), l.isNamed) {
+// readNotice returns the error of a hold that was ended by force, with the
+// reason. It returns nil if it was not, or if that is unknown.
+func readNotice(o driver.Result) error {
+	reason, err := driver.String(o.Reply, o.Err)
+	if err != nil {
 		return nil
 	}
 	return errs.Forced(reason)
 }
 
-// NotOurs ends a lease that the server has refused, and reports whether to ask
-// for the reason first: the hold may have been ended by force. It ends after
-// the limit for that, if no answer comes.
-func (l *Lease) NotOurs() (again bool) {
+// refusal is a lease as far as the reason goes for which the server has refused
+// it. The hold may have been ended by force, which a notice says.
+type refusal struct{ *Lease }
+
+// names returns what a notice calls this lease: its hold, and the waiter if
+// that has not claimed its grant by message. A kind of lock that has no notice
+// has no names.
+func (l refusal) names() (all []string) {
+	for _, name := range []string{l.protocol.HoldID(), byMessage(l).waiter()} {
+		if name != "" {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// next returns the request for the notice, or false for a kind of lock that has
+// none.
+func (l refusal) next() (script.Call, bool) {
+	names := l.names()
+	return noticeOf(l.protocol.LockKey(), names), len(names) > 0
+}
+
+// handle is Handle for the notice.
+func (l refusal) handle(o driver.Result) (time.Time, bool) {
+	_ = l.lose(readNotice(o), l.task.forced)
+	return time.Time{}, false
+}
+
+// NotOurs ends a lease that the server has refused with this code, and reports
+// whether to ask for the reason first: the hold may have been ended by force.
+// It ends after the limit for that, if no answer comes.
+func (l *Lease) NotOurs(code any) (again bool) {
 	r := refusal{l}
+	l.task.forced = code == int64(script.Forced)
 	if _, ok := r.next(); ok {
 		l.task.stage = asks
 		l.EndBy(time.Now().Add(l.client.Limits.Notice))
 		return true
 	}
-	_ = r.lose(nil)
+	_ = r.lose(nil, l.task.forced)
 	return false
 }
 
 // lose ends a lease that is no longer ours, and returns why. Without a reason,
-// the server has just lost it.
-func (l refusal) lose(why error) error {
-	if why == nil {
+// the server has just lost it, unless it was marked: then the notice is lost.
+func (l refusal) lose(why error, forced bool) error {
+	switch {
+	case why == nil && forced:
+		why = errs.Forced("")
+	case why == nil:
 		why = errs.Vanished
 	}
 	l.Lose(why)
@@ -85,13 +122,13 @@ func (l refusal) lose(why error) error {
 
 // ask requests the notice and reads it.
 func (l refusal) ask() error {
-	ask, ok := l.next()
-	if !ok {
+	names := l.names()
+	if len(names) == 0 {
 		return nil
 	}
 	limit := l.client.Limits.Notice
-	o, _ := l.client.Eval(context.Background(), driver.Limits{Connect: limit, Answer: limit, End: time.Now().Add(limit)}, ask)
-	return l.read(o)
+	limits := driver.Limits{Connect: limit, Answer: limit, End: time.Now().Add(limit)}
+	return l.client.Notice(context.Background(), limits, l.protocol.LockKey(), names...)
 }
 
 // refused ends a lease after the reply to a request has said that it is no
@@ -100,9 +137,5 @@ func (l refusal) ask() error {
 func (l *Lease) refused(reply any) error {
 	l.EndBy(time.Now().Add(l.client.Limits.Notice))
 	r := refusal{l}
-	why := r.ask()
-	if why == nil && reply == int64(script.Forced) {
-		why = errs.Forced("") // the notice is lost
-	}
-	return r.lose(why)
+	return r.lose(r.ask(), reply == int64(script.Forced))
 }

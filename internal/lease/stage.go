@@ -11,8 +11,9 @@ import (
 // task is what the worker of a lease does beside renewals. It belongs to the
 // goroutine of the worker.
 type task struct {
-	stage stage
-	old   bool // the hold is old, which was logged
+	stage  stage
+	forced bool // the server has refused it because it is marked to end by force
+	old    bool // the hold is old, which was logged
 }
 
 // stage is what the sending under way is.
@@ -21,11 +22,13 @@ type stage uint8
 const (
 	renews stage = iota
 	claims       // the claim of a grant by message
+	looks        // whether a lease that is not renewed is marked to end by force
 	asks         // the server has refused the lease; it asks for the reason
 )
 
 // Next returns what the worker sends for the lease: the claim of a grant by
-// message, then the renewals. A lease that was refused asks for the reason.
+// message, then the renewals, or looks for the mark of a forced end. A lease
+// that was refused asks for the reason.
 func (l *Lease) Next(now time.Time) (script.Call, bool) {
 	if l.task.stage == asks {
 		return refusal{l}.next()
@@ -35,7 +38,11 @@ func (l *Lease) Next(now time.Time) (script.Call, bool) {
 		l.task.stage = claims
 		return claim, true
 	}
-	return l.Renewal.Next(now)
+	if renewal, ok := l.Renewal.Next(now); ok {
+		return renewal, true
+	}
+	l.task.stage = looks
+	return marked{l}.next()
 }
 
 // Limit returns how long an answer may take.
@@ -44,13 +51,19 @@ func (l *Lease) Limit() time.Duration {
 }
 
 // Handle takes the answer to what Next has returned.
-func (l *Lease) Handle(o driver.Result) (time.Time, bool) {
+func (l *Lease) Handle(o driver.Result) (at time.Time, again bool) {
 	switch l.task.stage {
 	case asks:
 		return refusal{l}.handle(o)
 	case claims:
-		return byMessage{l}.handle(o)
+		at, again = byMessage{l}.handle(o)
+	case looks:
+		at, again = marked{l}.handle(o)
 	default:
-		return l.Renewal.Handle(o)
+		at, again = l.Renewal.Handle(o)
 	}
+	if again {
+		return at, true
+	}
+	return marked{l}.lookAt(time.Now())
 }

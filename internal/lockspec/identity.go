@@ -118,6 +118,9 @@ func NoncedName(hold string, s *Spec) string {
 // Reservation returns what a lock stores that is reserved for a waiter.
 func Reservation(name string) string { return "relock/1|w|" + name }
 
+// ReservedFor returns the waiter in what [Reservation] returns.
+func ReservedFor(stored string) string { return strings.TrimPrefix(stored, Reservation("")) }
+
 // KeptValue returns what a plain lock stores after its release, for the rest of
 // its minimum hold.
 func KeptValue(value string) string { return "relock/1|k" + value[len("relock/1|p"):] }
@@ -152,6 +155,10 @@ func (i Identity) Named(name string) string { return i.ID + ":n:" + name }
 
 // DetachedOwner is the owner of a detached reentrant lock. No client has it.
 const DetachedOwner = ":n:detached"
+
+// DetachedHold returns the ID of a detached hold. It begins as its owner does,
+// so that a script knows that no client has it.
+func DetachedHold(id string) string { return ":" + id }
 
 // OwnerName returns the name of an owner for people, such as "goroutine 12".
 func OwnerName(id string) string {

@@ -28,6 +28,7 @@ type Holder struct {
 	Since  time.Time
 	Owner  string
 	Count  int
+	Forced bool
 }
 
 // ReadContent reads the content of a key in the reply of inspect.lua. It
@@ -64,9 +65,14 @@ func readValue(value string) (s Stored, ok bool) {
 	default:
 		return s, false
 	}
-	s.Holder, ok = readHolder(parts[3:])
+	if s.Holder, ok = readHolder(parts[3:]); ok {
+		s.Holder.Forced = IsMarked(parts[2])
+	}
 	return s, ok
 }
+
+// IsMarked reports whether a stored hold is marked to end by force.
+func IsMarked(hold string) bool { return strings.HasPrefix(hold, "!") }
 
 // HoldOf returns the hold ID in the value of a plain lock that is held.
 func HoldOf(value string) string { return strings.SplitN(value, "|", 4)[2] }
@@ -82,7 +88,7 @@ func readHash(fields map[string]string) (s Stored, ok bool) {
 	if s.Holder, ok = readHolder(parts[2:]); !ok {
 		return s, false
 	}
-	s.Holder.Count = 0
+	s.Holder.Count, s.Holder.Forced = 0, IsMarked(fields["hold"])
 	for name, value := range fields {
 		if name == DetachedOwner || strings.HasPrefix(name, parts[2]+":") {
 			s.Holder.Owner = OwnerName(name)

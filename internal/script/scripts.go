@@ -11,7 +11,7 @@ import (
 // does, its keys, arguments and answers.
 var (
 	Acquire          = luaScript("absent", "number", "lengthen", "other_kind", "fence", "acquire")
-	Renew            = luaScript("absent", "number", "lengthen", "renew")
+	Renew            = luaScript("absent", "number", "lengthen", "mark", "renew")
 	Transfer         = luaScript("absent", "number", "lengthen", "fence_given", "mark", "transfer")
 	Release          = luaScript("release_alone", "absent", "number", "mark", "message", "queue", "release").orAlone()
 	ReentrantAcquire = luaScript("absent", "number", "lengthen", "other_kind", "fence", "reentrant_acquire")
@@ -34,16 +34,14 @@ var (
 	Inspect          = luaScript("message", "queue", "inspect").with(CounterSuffix)
 	Notice           = luaScript("notice")
 	RWInspect        = luaScript("rw_any", "message", "queue", "rw", "rw_inspect") // of semaphores too
-	RWForce          = luaScript("absent", "rw_kind", "message", "queue", "rw", "rw_fits", "rw_queue", "rw_force").with(NoticeSuffix)
-	Force            = luaScript("absent", "message", "queue", "force").with(NoticeSuffix)
-	MultiAcquire     = luaScript("number", "message", "queue", "other_kind", "multi_acquire")
+	MultiAcquire     = luaScript("number", "message", "queue", "mark", "other_kind", "multi_acquire")
 	RedLockAcquire   = luaScript("number", "message", "fence", "absent", "other_kind", "redlock_acquire")
 	RedLockWait      = RedLockAcquire.with(WaitersSuffix)
 	RedLockRelease   = luaScript("message", "redlock_wake", "mark", "redlock_release", "release_alone", "absent", "number", "queue", "release").with(WaitersSuffix).orAlone()
 	RedLockUnwait    = luaScript("message", "redlock_wake", "redlock_unwait").with(WaitersSuffix)
 	FenceRaise       = luaScript("fence_raise")
 
-	// The forced end that is acknowledged. ForceUnlock does not use it yet.
+	// A forced end, which the holder acknowledges.
 	End          = luaScript("absent", "message", "queue", "end").with(NoticeSuffix)
 	RWEnd        = luaScript("absent", "rw_kind", "message", "queue", "rw", "rw_fits", "rw_queue", "rw_leave", "rw_end").with(NoticeSuffix)
 	SemaphoreEnd = luaScript("absent", "semaphore_leave", "semaphore_kind", "message", "queue", "rw", "semaphore_fits", "rw_queue", "rw_end").with(NoticeSuffix)
@@ -55,7 +53,6 @@ var (
 	SemaphorePoll    = luaScript("number", "semaphore_kind", "message", "queue", "rw", "semaphore_fits", "rw_queue", "polled", "rw_poll")
 	SemaphoreRenew   = luaScript("absent", "number", "semaphore_kind", "message", "queue", "rw", "rw_renew").orAlone()
 	SemaphoreRelease = luaScript("absent", "semaphore_leave", "semaphore_release", "semaphore_kind", "message", "queue", "rw", "semaphore_fits", "rw_queue", "semaphore_release_queue").orAlone()
-	SemaphoreForce   = luaScript("absent", "semaphore_leave", "semaphore_kind", "message", "queue", "rw", "semaphore_fits", "rw_queue", "semaphore_force").with(NoticeSuffix)
 
 	ReentrantTransfer = luaScript("absent", "number", "lengthen", "fence", "fence_given", "reentrant_transfer")
 )

@@ -14,9 +14,9 @@ import (
 // A renewal asks. A lease that is not renewed sends one for a moment, which
 // shortens nothing. The answer "not ours" ends the hold, as for any renewal.
 
-// checkLength is the lease that a check requests, the shortest that scripts
+// CheckLength is the lease that a check requests, the shortest that scripts
 // allow.
-const checkLength = 10 * time.Millisecond
+const CheckLength = 10 * time.Millisecond
 
 // recheckAll makes all grants ask. One that was requested before, and comes
 // into the books later, asks as well, see Start.
@@ -40,9 +40,9 @@ func (r *Renewal) RecheckNow() {
 	}
 }
 
-// isThere reports whether a check has found the hold. Too few replicas are no
+// IsThere reports whether a check has found the hold. Too few replicas are no
 // reason against it: a new master lacks them at first.
-func isThere(o driver.Result) bool {
+func IsThere(o driver.Result) bool {
 	return o.Err == nil && o.Reply == int64(script.Ours) || errors.Is(o.Err, errs.ErrReplicas)
 }
 

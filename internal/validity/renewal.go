@@ -55,9 +55,9 @@ type Renewable interface {
 	ObservedIn() context.Context
 	// Extended is called after an answer has extended the validity.
 	Extended(sent time.Time)
-	// NotOurs ends it, after the server has refused it. It reports whether to
-	// send again, for the reason.
-	NotOurs() (again bool)
+	// NotOurs ends it, after the server has refused it with this code of a
+	// script. It reports whether to send again, for the reason.
+	NotOurs(code any) (again bool)
 }
 
 // Next requests the longest lease that is wanted. If none is, the renewal ends,
@@ -73,7 +73,7 @@ func (r *Renewal) Next(time.Time) (script.Call, bool) {
 	case r.asked > 0:
 		return r.grant.Renew(r.asked), true
 	case r.rechecks:
-		return r.grant.Renew(checkLength), true
+		return r.grant.Renew(CheckLength), true
 	}
 	return script.Call{}, false
 }
@@ -90,7 +90,7 @@ func (r *Renewal) Handle(o driver.Result) (time.Time, bool) {
 		defer r.ReportRenewal(r.grant.ObservedIn, o) // deferred: the answer takes effect before the hook runs
 	}
 	switch {
-	case r.asked == 0 && isThere(o):
+	case r.asked == 0 && IsThere(o):
 		r.failing = false
 		return r.Checked(o.Sent)
 	case o.Err != nil:
@@ -99,7 +99,7 @@ func (r *Renewal) Handle(o driver.Result) (time.Time, bool) {
 		}
 		return r.Retry(o.Err, min(cmp.Or(r.asked, r.Settings.Lease)/10, maxRenewRetry))
 	case o.Reply != int64(script.Ours):
-		return time.Now(), r.grant.NotOurs()
+		return time.Now(), r.grant.NotOurs(o.Reply)
 	}
 	if r.Renewed(o.Sent, r.asked) != nil {
 		return time.Time{}, false
@@ -141,7 +141,7 @@ func (r *Renewal) Retry(err error, pause time.Duration) (time.Time, bool) {
 		r.failing = true
 		r.of.Books().logFailure(err, r.grant)
 	}
-	return time.Now().Add(jitter(pause)), true
+	return time.Now().Add(Jitter(pause)), true
 }
 
 // EndBy limits the validity of a grant that the server has refused. It is not
@@ -189,7 +189,7 @@ func (r *Renewal) ObservedIn() context.Context { return context.Background() }
 func (r *Renewal) Extended(time.Time) {}
 
 // NotOurs ends the grant, and reports whether to send again, which is false.
-func (r *Renewal) NotOurs() (again bool) {
+func (r *Renewal) NotOurs(any) (again bool) {
 	r.Lose(errs.Vanished)
 	return false
 }

@@ -16,29 +16,37 @@ import (
 // Many locks then cost a few large batches instead of many small ones.
 const renewAhead = 10 * time.Millisecond
 
+// MaxPause is the longest time between two renewals, however long the lease is:
+// a renewal finds that an operator has ended the hold.
+const MaxPause = 10 * time.Second
+
 // Schedule has the grant renewed in time after a request that was sent at sent.
-func (r *Renewal) Schedule(sent time.Time) { r.renewer().Add(&r.job, r.renewAt(sent)) }
+func (r *Renewal) Schedule(sent time.Time) { r.ScheduleAt(r.renewAt(sent)) }
+
+// ScheduleAt makes the worker ask for the next request at this time.
+func (r *Renewal) ScheduleAt(at time.Time) { r.renewer().Add(&r.job, at) }
 
 // Hasten makes the worker ask for the next request by now.
 func (r *Renewal) Hasten(now time.Time) { r.renewer().AddEarlier(&r.job, now) }
 
 // renewAt returns when to renew after a request that was sent at sent. That is
-// a third of the watched lease later. It is earlier if the grant would be valid
-// for less than two thirds of that length.
+// a third of the watched lease later, or the longest pause if that is shorter.
+// It is earlier if the grant would be valid for less than two thirds of that
+// lease.
 func (r *Renewal) renewAt(sent time.Time) time.Time {
 	watched := r.watchedLease()
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	at := sent.Add(jitter(watched / 3))
+	at := sent.Add(Jitter(min(watched/3, MaxPause)))
 	if latest := r.validUntil.Add(-watched * 2 / 3); latest.Before(at) {
 		return latest
 	}
 	return at
 }
 
-// jitter shortens d by up to a tenth, so that locks that were acquired together
+// Jitter shortens d by up to a tenth, so that locks that were acquired together
 // are not renewed together forever.
-func jitter(d time.Duration) time.Duration {
+func Jitter(d time.Duration) time.Duration {
 	if d < 10 {
 		return d
 	}

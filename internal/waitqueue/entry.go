@@ -76,8 +76,7 @@ func (w *Entry) suits(s *lockspec.Spec) bool {
 // lock stores for the hold of that call.
 func (w *Entry) Rebind(body func(string) (string, string)) {
 	w.body = body
-	stored, info := body(w.hold)
-	w.args = []any{w.Settings.Expiry().Milliseconds(), stored, info}
+	w.args = w.argsOf()
 }
 
 // Attempt requests the lock, and returns when the request was sent. A nil error
@@ -104,6 +103,11 @@ func (w *Entry) Attempt(ctx context.Context) (time.Time, error) {
 			return o.Sent, errs.ErrLockAcquiredByOthers
 		case script.Full:
 			return o.Sent, errs.ErrQueueFull
+		case script.Forced:
+			if w.once {
+				return o.Sent, errs.ErrLockAcquiredByOthers
+			}
+			w.rename()
 		default:
 			w.Known = false // so no other call takes over the entry as it is
 			return o.Sent, w.Settings.KeyConflict(o.Reply)
@@ -164,14 +168,30 @@ func (w *Entry) enterGate(ctx context.Context) bool {
 	return false
 }
 
+// rename gives the entry another name after it was granted the lock without an
+// answer, and that hold was marked to end by force. The cancel of the old name
+// releases the hold, which would keep its own waiter out. The entry keeps its
+// ticket.
+func (w *Entry) rename() {
+	old, late := w.Line.Queue.redraw(w)
+	w.Line.Queue.host.Retrier.Retry(w.cancel(old, true, w.indeterminate.Merge(late)))
+	w.Known, w.Sent, w.indeterminate = false, false, script.Indeterminate{}
+	w.args = w.argsOf()
+}
+
+// argsOf returns the arguments of the scripts that take the lock.
+func (w *Entry) argsOf() []any {
+	body, info := w.body(w.hold)
+	return []any{w.Settings.Expiry().Milliseconds(), body, info}
+}
+
 // draw gives the entry a name and a hold, unless it has them.
 func (w *Entry) draw() {
 	if w.Name != "" {
 		return
 	}
 	w.Line.Queue.draw(w)
-	body, info := w.body(w.hold)
-	w.args = []any{w.Settings.Expiry().Milliseconds(), body, info}
+	w.args = w.argsOf()
 }
 
 // request returns the next request. Once the entry is known to be in the queue,

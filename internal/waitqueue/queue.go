@@ -78,10 +78,27 @@ func (q *Queue) Close() {
 	}
 }
 
+// redraw is draw for an entry that leaves its name, and stays in its line. It
+// returns that name, and the polls that may put it back.
+func (q *Queue) redraw(w *Entry) (old string, late script.Indeterminate) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	old, late = w.Name, w.polled
+	delete(q.waits, w.hold)
+	w.grantedByMessage, w.polled = false, script.Indeterminate{}
+	q.name(w)
+	return old, late
+}
+
 // draw registers the entry under a new name and the id of a new hold.
 func (q *Queue) draw(w *Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.name(w)
+}
+
+// name is draw for a caller that holds mu.
+func (q *Queue) name(w *Entry) {
 	q.last++
 	w.hold, w.drawn = q.host.Identity.Hold(q.last), time.Now()
 	if !w.once && w.Settings.GrantedByMessage() {

@@ -76,7 +76,7 @@ func WithScripts(t testing.TB, s *redistest.Server) *redistest.Server {
 		script.ReentrantAcquire, script.ReentrantEnter, script.ReentrantRenew, script.ReentrantRelease,
 		script.ReentrantTransfer, script.Try, script.Enqueue, script.Claim, script.Cancel, script.Poll,
 		script.MultiAcquire, script.RedLockAcquire, script.RedLockRelease, script.RedLockUnwait, script.FenceRaise,
-		script.Force, script.RWForce, script.Notice,
+		script.End, script.RWEnd, script.SemaphoreEnd, script.Notice,
 		script.RWTry, script.RWEnqueue, script.RWClaim, script.RWCancel, script.RWPoll, script.RWEnter, script.RWRenew, script.RWRelease,
 	} {
 		s.Do(t, "SCRIPT", "LOAD", script.Source)

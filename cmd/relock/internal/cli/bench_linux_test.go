@@ -55,7 +55,7 @@ func (b *bench) client() *relock.Client {
 // hold takes a lock when it is free.
 func (b *bench) hold(key string) relock.Hold {
 	b.Helper()
-	h, err := relock.NewRedisLock(key, b.client(), relock.WithBlock()).Acquire(b.Context())
+	h, err := relock.NewRedisLock(key, b.client(), relock.WithBlock(), relock.WithWatchdog(shortLease)).Acquire(b.Context())
 	require.NoError(b, err)
 	return h
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -59,6 +60,15 @@ func ageOf(i relock.Info, now time.Time) string {
 		return ""
 	}
 	return brief(max(0, now.Sub(since)))
+}
+
+// stateOf returns the state of a lock, which is "forced" if a hold is marked to
+// end by force.
+func stateOf(i relock.Info) string {
+	if slices.ContainsFunc(display.Holders(i), func(h relock.Holder) bool { return h.Forced }) {
+		return "forced"
+	}
+	return string(i.State)
 }
 
 func leftOf(i relock.Info) string {

@@ -45,7 +45,7 @@ func (o *output) one(to io.Writer, i relock.Info, now time.Time) error {
 		return writeJSON(to, []relock.Info{i}, display.ToLockRow)
 	}
 	t := newTable(to, "key:", i.Key)
-	t.row("state:", string(i.State))
+	t.row("state:", stateOf(i))
 	if i.State != relock.StateFree {
 		t.row("kind:", kindOf(i))
 		t.row("left:", leftOf(i))

@@ -124,7 +124,7 @@ func TestJSON(t *testing.T) {
 	b.hold("orders/42")
 	b.waits(plain("orders/42"), "orders/42")
 	line := figures(b.succeeds("ls", "-o", "json"))
-	require.Regexp(t, `^\{"key":"orders/42","state":"held","kind":"plain","fair":false,"holder":\{"client":"ID","host":"[^"]*","pid":\d+,"label":"","since":"DATE","owner":"","count":1\},`+
+	require.Regexp(t, `^\{"key":"orders/42","state":"held","kind":"plain","fair":false,"holder":\{"client":"ID","host":"[^"]*","pid":\d+,"label":"","since":"DATE","owner":"","count":1,"forced":false\},`+
 		`"readers":\[\],"remaining":[\d.]+,"fence":0,"waiting":1,"waiters":\[\{"client":"ID","age":[\d.e-]+,"kind":"plain","fair":false\}\],"permits":0\}\n$`, line)
 	require.Equal(t, line[:17], figures(b.succeeds("inspect", "-o", "json", "orders/42"))[:17])
 	require.JSONEq(t, `{"key":"x","state":"free","kind":"","fair":false,"holder":null,"readers":[],"remaining":0,"fence":0,"waiting":0,"waiters":[],"permits":0}`,

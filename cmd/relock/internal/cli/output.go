@@ -49,7 +49,7 @@ func (o *output) list(to io.Writer, locks []relock.Info, now time.Time) error {
 	}
 	t := newTable(to, "KEY", "KIND", "STATE", "HOLDER", "AGE", "LEFT", "WAITING", "OLDEST-WAIT")
 	for _, i := range locks {
-		t.row(i.Key, kindOf(i), string(i.State), holdersOf(i), ageOf(i, now), leftOf(i), strconv.Itoa(i.Waiting), waitOf(i))
+		t.row(i.Key, kindOf(i), stateOf(i), holdersOf(i), ageOf(i, now), leftOf(i), strconv.Itoa(i.Waiting), waitOf(i))
 	}
 	return t.flush()
 }

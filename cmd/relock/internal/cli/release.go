@@ -16,24 +16,28 @@ import (
 type releaser struct {
 	*connection
 
-	force          bool
+	force, atOnce  bool
 	reason, holder string
 }
 
-const releaseHelp = `Ends the hold of the lock KEY, whichever client has it, and hands the lock to the next
-waiter. Do so if you know that the holder hangs. Of a semaphore, or of readers,
-it ends all holds.
+const releaseHelp = `Ends the hold of the lock KEY, whichever client has it, and hands the lock to the
+next waiter. Do so if you know that the holder hangs. Of a semaphore, or of
+readers, it ends all holds.
 
-The holder's work goes on until it notices: at its next renewal, or immediately
-if its process waits for a lock. Only fencing tokens keep it from writing until
-then. Its error has the reason.
+First the hold is marked, so that nothing extends it. Then the command waits:
+until the holder has learned of it, within 10 s, or until the lease has ended, if
+the holder is dead. The holder's error has the reason. INT ends the wait, not the
+mark: the error has the time at which the hold ends.
+
+With --without-ack the command does not wait. Two may then have the lock, until
+the holder learns of it: only fencing tokens keep it from writing meanwhile.
 
 With --if-held-by the lock is read first, and another holder is left alone. One
 that gets the lock between the two requests is ended.
 
 Exit code: 0 if the hold was ended; 75 if another holder has the lock; 125 if
-nobody has it, or relock has failed. If there was no answer, look again before
-you repeat it: a second one would end the next hold.`
+nobody has it, the wait was ended, or relock has failed. It may be repeated: it
+never ends the next hold.`
 
 func newRelease(c *connection) *cobra.Command {
 	r := &releaser{connection: c}
@@ -53,6 +57,7 @@ func newRelease(c *connection) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&r.force, "force", false, "end the hold of somebody else")
+	flags.BoolVar(&r.atOnce, "without-ack", false, "free the lock immediately, while the holder may go on")
 	flags.StringVar(&r.reason, "reason", "", "why, for the holder's error; up to 256 bytes")
 	flags.StringVar(&r.holder, "if-held-by", "", "only if this HOST:PID is the holder, as ls shows it")
 	return cmd
@@ -71,7 +76,11 @@ func (r *releaser) release(cmd *cobra.Command, client *relock.Client, key string
 	if err := r.check(before); err != nil {
 		return err
 	}
-	if err := client.ForceUnlock(ctx, key, r.reason); err != nil {
+	var opts []relock.ForceOption
+	if r.atOnce {
+		opts = append(opts, relock.WithoutAck())
+	}
+	if err := client.ForceUnlock(ctx, key, r.reason, opts...); err != nil {
 		return err
 	}
 	report(ctx, cmd.OutOrStdout(), client, before)

@@ -21,7 +21,7 @@ import (
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	h, err := relock.NewRedisLock("key", b.client(), relock.WithLabel("job")).Acquire(t.Context())
+	h, err := relock.NewRedisLock("key", b.client(), relock.WithLabel("job"), relock.WithWatchdog(shortLease)).Acquire(t.Context())
 	require.NoError(t, err)
 	out := b.succeeds("release", "--force", "--reason", "it hangs", "key")
 	require.Equal(t, "ended: key was held, holder job@HOST:PID, for T; 0 waited\nnow: free, holder -, left -\n", figures(out))
@@ -82,7 +82,31 @@ func TestReleaseOfTheNamed(t *testing.T) {
 	b.requireFree("key")
 }
 
-// Without an answer the release is not confirmed, and is not repeated.
+// A hold that nobody acknowledges is shown as forced while the command waits,
+// and ends with its lease. Without an acknowledgement it ends immediately.
+func TestReleaseOfADeadHolder(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for key, lease := range map[string]time.Duration{"waits": 2 * time.Second, "frees": time.Hour} {
+		b.server.Do(t, "SET", "relock:{"+key+"}", "relock/1|p|hold|dead|host|1||2", "PX", lease.Milliseconds())
+	}
+	c := b.client()
+	ended := testkit.Async(t, func() error {
+		b.succeeds("release", "--force", "--reason", "it is dead", "waits")
+		return nil
+	})
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		i, err := c.Inspect(t.Context(), "waits")
+		return err == nil && i.Holder != nil && i.Holder.Forced
+	}, "it is not marked")
+	require.Contains(t, b.succeeds("ls", "waits"), " forced ")
+	b.succeeds("release", "--force", "--without-ack", "--reason", "it is dead", "frees")
+	b.requireFree("frees")
+	require.NoError(t, testkit.ResultWithin(t, ended, testkit.Patience))
+	b.requireFree("waits")
+}
+
+// Without an answer the release is not confirmed.
 func TestReleaseWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -94,7 +118,7 @@ func TestReleaseWithoutAnAnswer(t *testing.T) {
 	b.succeeds("inspect", "key") // its script is known, so it is one request
 	first := b.proxy.Count(evals) - seen
 	require.Equal(t, 2, first)
-	b.proxy.On(evals, 2, faults.DelayUntil(open))
+	b.proxy.On(evals, 4, faults.DelayUntil(open)) // after the state, a look, and that in full
 	a := b.ask("--timeout", "0.5", "release", "--force", "--reason", "r", "key")
 	require.Equal(t, codeFailed, a.code)
 	require.Contains(t, a.err, "not confirmed")
