@@ -30,15 +30,15 @@ const maxReason = 256
 // it, and returns once the lock was handed to the next waiter. It is for an
 // operator who knows that the holder hangs. The reason has at most 256 bytes.
 //
-// Nobody else gets the lock while its holder may believe that it has it. First
-// the hold is marked, so that nothing extends it. Its holder's client
-// acknowledges the mark when it learns of it: immediately if it is this client,
-// or if it waits for any lock at that server. On a Cluster, it must wait for
-// this lock, or have waited lately. Otherwise it learns of it by its next
-// renewal, call or Unlock, or by looking: after a third of the lease, 10 s at
-// most. A lease of up to 1 s is not looked at. A holder that is dead or cut off
-// acknowledges nothing: its hold ends with its lease. The holder's error
-// matches [ErrForced] and [ErrLockLost], and contains the reason.
+// Nobody else gets the lock while the hold is valid. First the hold is marked,
+// so that nothing extends it. Its holder's client acknowledges the mark when it
+// learns of it: immediately if it is this client, or if it waits for any lock
+// at that server. On a Cluster, it must wait for this lock, or have waited
+// lately. Otherwise it learns of it by its next renewal, call or Unlock, or by
+// looking: after a third of the lease, a minute at most. A lease of up to 1 s
+// is not looked at. A holder that is dead or cut off acknowledges nothing: its
+// hold ends with its lease. The holder's error matches [ErrForced] and
+// [ErrLockLost], and contains the reason.
 //
 // If ctx ends first, the error matches that of ctx and
 // [ErrLockAcquiredByOthers], and says when the last hold ends. The mark stays:

@@ -21,8 +21,8 @@
 -- If the call is refused and still has the lock that it was handed, that lock
 -- is handed off, unless it is kept. Then `handed` is the reply of release: 4 if
 -- the scan limit was reached before a live waiter. Otherwise it is 0. A lock
--- that is kept is no hold. One that is marked to end by force is held by others. The caller releases what it kept behind the n-th
--- lock.
+-- that is kept is no hold. One that is marked to end by force is held by
+-- others. The caller releases what it kept behind the n-th lock.
 
 local lease, own, locks, keep = whole(ARGV[2], 10), whole(ARGV[3], 0), whole(ARGV[5], 1), whole(ARGV[7], 0)
 if #ARGV[1] == 0 or not lease or not own or not locks or not keep or locks > 100 or own > locks or (own > 0 and #ARGV[4] == 0) then

@@ -1,6 +1,7 @@
 -- Read the notice that holds were ended by force. Writes nothing.
 --
--- KEYS[1] the notice: a hash with a field for each hold, and the reason in 'why'
+-- KEYS[1] the notice: a hash with a field for each hold, and the reason in
+--   'why'
 -- ARGV[1], ... the fields that mean the caller's hold
 --
 -- the reason, or nil if it has none of the fields

@@ -111,7 +111,7 @@ func testStage(t *testing.T, url string, keep relock.LockOption) *stage {
 func TestFailsWhenTheLossIsNotNoticed(t *testing.T) {
 	t.Parallel()
 	onBothServers(t, func(t *testing.T, url string) {
-		s := testStage(t, url, relock.WithExpiry(2*lease))
+		s := testStage(t, url, relock.WithExpiry(4*lease))
 		assert.ErrorContains(t, showLoss(t.Context(), s), "not noticed within the lease")
 	})
 }

@@ -88,7 +88,7 @@ func (l refusal) next() (script.Call, bool) {
 
 // handle is Handle for the notice.
 func (l refusal) handle(o driver.Result) (time.Time, bool) {
-	_ = l.lose(readNotice(o), l.task.forced)
+	_ = l.lose(readNotice(o), l.task.stage == asksMarked)
 	return time.Time{}, false
 }
 
@@ -96,14 +96,16 @@ func (l refusal) handle(o driver.Result) (time.Time, bool) {
 // whether to ask for the reason first: the hold may have been ended by force.
 // It ends after the limit for that, if no answer comes.
 func (l *Lease) NotOurs(code any) (again bool) {
-	r := refusal{l}
-	l.task.forced = code == int64(script.Forced)
+	r, forced := refusal{l}, code == int64(script.Forced)
 	if _, ok := r.next(); ok {
 		l.task.stage = asks
+		if forced {
+			l.task.stage = asksMarked
+		}
 		l.EndBy(time.Now().Add(l.client.Limits.Notice))
 		return true
 	}
-	_ = r.lose(nil, l.task.forced)
+	_ = r.lose(nil, forced)
 	return false
 }
 

@@ -11,9 +11,8 @@ import (
 // task is what the worker of a lease does beside renewals. It belongs to the
 // goroutine of the worker.
 type task struct {
-	stage  stage
-	forced bool // the server has refused it because it is marked to end by force
-	old    bool // the hold is old, which was logged
+	stage stage
+	old   bool // the hold is old, which was logged
 }
 
 // stage is what the sending under way is.
@@ -24,13 +23,14 @@ const (
 	claims       // the claim of a grant by message
 	looks        // whether a lease that is not renewed is marked to end by force
 	asks         // the server has refused the lease; it asks for the reason
+	asksMarked   // the same, and the hold is marked to end by force
 )
 
 // Next returns what the worker sends for the lease: the claim of a grant by
 // message, then the renewals, or looks for the mark of a forced end. A lease
 // that was refused asks for the reason.
 func (l *Lease) Next(now time.Time) (script.Call, bool) {
-	if l.task.stage == asks {
+	if l.task.stage >= asks {
 		return refusal{l}.next()
 	}
 	l.task.stage = renews
@@ -53,7 +53,7 @@ func (l *Lease) Limit() time.Duration {
 // Handle takes the answer to what Next has returned.
 func (l *Lease) Handle(o driver.Result) (at time.Time, again bool) {
 	switch l.task.stage {
-	case asks:
+	case asks, asksMarked:
 		return refusal{l}.handle(o)
 	case claims:
 		at, again = byMessage{l}.handle(o)

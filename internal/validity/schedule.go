@@ -18,7 +18,7 @@ const renewAhead = 10 * time.Millisecond
 
 // MaxPause is the longest time between two renewals, however long the lease is:
 // a renewal finds that an operator has ended the hold.
-const MaxPause = 10 * time.Second
+const MaxPause = time.Minute
 
 // Schedule has the grant renewed in time after a request that was sent at sent.
 func (r *Renewal) Schedule(sent time.Time) { r.ScheduleAt(r.renewAt(sent)) }

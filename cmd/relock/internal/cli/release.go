@@ -25,8 +25,8 @@ next waiter. Do so if you know that the holder hangs. Of a semaphore, or of
 readers, it ends all holds.
 
 First the hold is marked, so that nothing extends it. Then the command waits:
-until the holder has learned of it, within 10 s, or until the lease has ended, if
-the holder is dead. The holder's error has the reason. INT ends the wait, not the
+until the holder has learned of it, after a third of its lease at most, or until
+the lease has ended, if the holder is dead. The holder's error has the reason. INT ends the wait, not the
 mark: the error has the time at which the hold ends.
 
 With --without-ack the command does not wait. Two may then have the lock, until
