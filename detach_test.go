@@ -216,7 +216,9 @@ func TestDetachedLockIsAnOrdinaryLock(t *testing.T) {
 		require.NoError(t, releasing.Close())
 		require.Equal(t, relock.StateHeld, locktest.Inspect(t, t.a, "k").State)
 		require.NoError(t, t.a.ForceUnlock(t.Context(), "k", "stuck"))
-		require.ErrorIs(t, second(t.a.Resume(t.Context(), token)), relock.ErrLockLost)
+		err := second(t.a.Resume(t.Context(), token))
+		locktest.RequireIs(t, err, relock.ErrLockLost, relock.ErrForced)
+		require.ErrorContains(t, err, "stuck")
 		require.ErrorIs(t, second(releasing.Resume(t.Context(), token)), relock.ErrClosed)
 	})
 }

@@ -205,6 +205,23 @@ func TestForceUnlockOfADeadHolder(t *testing.T) {
 	}
 }
 
+// A reservation that a message may have granted is left alone. Once its waiter
+// has the lock, that hold is to end.
+func TestForceUnlockOfAGrantByMessage(t *testing.T) {
+	t.Parallel()
+	s, c := locktest.OnShared(t)
+	key := locktest.KeyOf(c, "k")
+	reservation := lockspec.Reservation("c1:7:pu:7000:" + strings.Repeat("0f", 8))
+	s.Do(t, "SET", key, reservation, "PX", 60_000)
+	forced := testkit.Async(t, func() error { return c.ForceUnlock(t.Context(), "k", "it hangs") })
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "evalsha") > 1 }, "it looks, and asks for the end")
+	require.Equal(t, []byte(reservation), s.Do(t, "GET", key))
+	s.Do(t, "SET", key, "relock/1|p|c1:7|c1|host|1||2", "PX", 1000)
+	locktest.AwaitMarked(t, c, "k")
+	require.NoError(t, testkit.ResultWithin(t, forced, testkit.Patience))
+	locktest.RequireFree(t, s, c, "k")
+}
+
 // Without an acknowledgement the lock is free immediately, while its holder
 // does not know it yet.
 func TestForceUnlockWithoutAck(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 type section struct {
 	process, goroutine int
 	from, until        int64 // the hold was valid: from the return of Lock to Unlock, the loss, or the last ValidUntil
+	seen               int64 // when the hold was last seen to be valid
 	valid              int64 // ValidUntil as read with the last check of Err
 	checked, wrote     int64 // before the last Err that returned nil; after the write
 	read, before       int64 // the value read, and the one that was overwritten

@@ -82,7 +82,7 @@ func (c *contender) run(ctx context.Context) error {
 		}
 		s := &section{from: faults.Now(), goroutine: c.goroutine}
 		c.work(ctx, hold, s, n)
-		s.ends(faults.Now())
+		s.ends(s.endOf(hold))
 		// This is reported before Unlock: a process that was killed before the
 		// report was a holder until then.
 		c.self.Emit("end", c.goroutine, s.done, s.from, s.until, s.valid, s.checked, s.wrote, s.read, s.before)
@@ -121,10 +121,22 @@ func (c *contender) work(ctx context.Context, hold relock.Hold, s *section, n in
 // observe records until when the hold reports to be valid. After its end the
 // last such time stays.
 func (s *section) observe(hold relock.Hold) int64 {
+	now := faults.Now()
 	if until := hold.ValidUntil(); !until.IsZero() {
-		s.until = faults.Stamp(until)
+		s.until, s.seen = faults.Stamp(until), now
 	}
 	return s.until
+}
+
+// endOf returns when the work with a hold has ended. One that was ended by
+// force was certainly valid when it was last seen so: others may have had the
+// lock since then.
+func (s *section) endOf(hold relock.Hold) int64 {
+	now := faults.Now()
+	if errors.Is(hold.Err(), relock.ErrForced) {
+		return s.seen
+	}
+	return now
 }
 
 // ends limits the recorded validity.
