@@ -215,7 +215,9 @@ func TestDetachedLockIsAnOrdinaryLock(t *testing.T) {
 		require.Zero(t, releasing.Stats().Held)
 		require.NoError(t, releasing.Close())
 		require.Equal(t, relock.StateHeld, locktest.Inspect(t, t.a, "k").State)
-		require.NoError(t, t.a.ForceUnlock(t.Context(), "k", "stuck"))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // the lock stays for a minute
+		defer cancel()
+		require.NoError(t, t.a.ForceUnlock(ctx, "k", "stuck"))
 		err := second(t.a.Resume(t.Context(), token))
 		locktest.RequireIs(t, err, relock.ErrLockLost, relock.ErrForced)
 		require.ErrorContains(t, err, "stuck")

@@ -216,8 +216,11 @@ func TestForceUnlockOfAGrantByMessage(t *testing.T) {
 	forced := testkit.Async(t, func() error { return c.ForceUnlock(t.Context(), "k", "it hangs") })
 	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "evalsha") > 1 }, "it looks, and asks for the end")
 	require.Equal(t, []byte(reservation), s.Do(t, "GET", key))
-	s.Do(t, "SET", key, "relock/1|p|c1:7|c1|host|1||2", "PX", 1000)
-	locktest.AwaitMarked(t, c, "k")
+	s.Do(t, "SET", key, "relock/1|p|c1:7|c1|host|1||2", "PX", 3000)
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		i := locktest.Inspect(t, c, "k")
+		return i.Holder != nil && i.Holder.Forced
+	}, "its hold is marked")
 	require.NoError(t, testkit.ResultWithin(t, forced, testkit.Patience))
 	locktest.RequireFree(t, s, c, "k")
 }
