@@ -51,9 +51,11 @@ const maxReason = 256
 // nobody has is handed on immediately: a detached hold, a lock that is kept for
 // its minimum hold, or reserved for a waiter.
 //
-// It returns [ErrNotHeld] if the lock is free, and [ErrKeyConflict] if the key
-// is something else. It returns [ErrUnconfirmed] if there was no answer: the
-// hold may be marked. It may be called again, as it never ends the next hold.
+// It returns [ErrNotHeld] if the lock is free or has kept permits only, and
+// [ErrKeyConflict] if the key is something else. ctx must not be that of the
+// hold, with which it ends. It returns [ErrUnconfirmed] if there was no answer:
+// the hold may be marked. It may be called again, as it never ends the next
+// hold.
 func (c *Client) ForceUnlock(ctx context.Context, key, reason string, opts ...ForceOption) error {
 	f := &inspect.Force{Locks: c.locks(), Name: key, Reason: reason}
 	f.Ended = func(redisKey string, names []string) { c.engine.EndForced(redisKey, reason, names) }

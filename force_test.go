@@ -3,6 +3,7 @@ package relock_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -225,6 +226,72 @@ func TestForceUnlockOfAGrantByMessage(t *testing.T) {
 	locktest.RequireFree(t, s, c, "k")
 }
 
+// A reservation may be claimed between the two requests of the call. Then the
+// hold is to end in its place.
+func TestForceUnlockOfAReservationThatIsClaimed(t *testing.T) {
+	t.Parallel()
+	s := locktest.WithScripts(t, redistest.Start(t))
+	for name, stored := range map[string][]any{
+		"plain":   {"SET", "relock/1|w|c1:7:pu:7000", "relock/1|p|c1:7|c1|host|1||2"},
+		"readers": {"ZADD", "v:c1:7:su:7000", "r:c1:7"},
+	} {
+		c, proxy := locktest.Behind(t, s)
+		key, open := locktest.KeyOf(c, name), make(chan struct{})
+		put := func(value any) {
+			if stored[0] == "SET" {
+				s.Do(t, "SET", key, value, "PX", 2000)
+				return
+			}
+			s.Do(t, "DEL", key)
+			s.Do(t, "ZADD", key, time.Now().Add(2*time.Second).UnixMicro(), value, "inf", "relock/1|u", -1, "#c1:7")
+			s.Do(t, "PEXPIRE", key, 2000)
+		}
+		put(stored[1])
+		ends := func(args []string) bool { return slices.Contains(args, "end") }
+		proxy.On(ends, 1, faults.DelayRequestUntil(open))
+		forced := testkit.Async(t, func() error { return c.ForceUnlock(t.Context(), name, "it hangs") })
+		require.True(t, proxy.Await(ends, 1, testkit.Patience))
+		put(stored[2])
+		close(open)
+		testkit.Eventually(t, testkit.Patience, func() bool {
+			i := locktest.Inspect(t, c, name)
+			return i.Holder != nil && i.Holder.Forced || len(i.Readers) == 1 && i.Readers[0].Forced
+		}, "its hold is marked")
+		require.NoError(t, testkit.ResultWithin(t, forced, testkit.Patience))
+	}
+}
+
+// A permit that is kept for its minimum hold is nobody's.
+func TestForceUnlockOfKeptPermits(t *testing.T) {
+	t.Parallel()
+	_, c := locktest.OnShared(t)
+	l := relock.NewSemaphore("k", 1, c, relock.WithMinHold(time.Minute))
+	require.NoError(t, locktest.Take(t, l.Acquire).Unlock(t.Context()))
+	require.ErrorIs(t, c.ForceUnlock(t.Context(), "k", "why"), relock.ErrNotHeld)
+}
+
+// Each holder learns the reason of the call that has marked its hold.
+func TestForceUnlockKeepsTheFirstReason(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := locktest.Patient(locktest.NewTestClient(t, s))
+	other := locktest.Sibling(t, s, c)
+	reads := func(owner string) relock.Hold {
+		return locktest.Take(t, locktest.OwnedRW(owner, relock.NewRWLock("k", c, relock.WithWatchdog(time.Hour))).RAcquire)
+	}
+	force := func(reason string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, other.ForceUnlock(ctx, "k", reason), relock.ErrLockAcquiredByOthers)
+	}
+	a := reads("a")
+	force("first")
+	b := reads("b")
+	force("second")
+	require.ErrorContains(t, a.Unlock(t.Context()), "first")
+	require.ErrorContains(t, b.Unlock(t.Context()), "second")
+}
+
 // Without an acknowledgement the lock is free immediately, while its holder
 // does not know it yet.
 func TestForceUnlockWithoutAck(t *testing.T) {
@@ -259,7 +326,7 @@ func TestForceUnlockOfWhatNobodyHolds(t *testing.T) {
 	locktest.RequireFree(t, s, c, "k")
 
 	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
-	s.Do(t, "HSET", locktest.KeyOf(c, "k")+script.NoticeSuffix, "another-hold", "1", "why", "it hangs")
+	s.Do(t, "HSET", locktest.KeyOf(c, "k")+script.NoticeSuffix, "another-hold", "it hangs")
 	s.Do(t, "DEL", locktest.KeyOf(c, "k"))
 	err := h.Unlock(t.Context())
 	require.ErrorIs(t, err, relock.ErrLockLost)

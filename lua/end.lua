@@ -3,17 +3,18 @@
 -- so that nothing extends it. Its holder's client then releases it. See
 -- docs/internals/force-design.md.
 --
--- KEYS: see queue.lua; KEYS[4] the notice: a hash with a field for each hold
---   that is or was to end by force, and the reason in 'why'
+-- KEYS: see queue.lua; KEYS[4] the notice: a hash with the reason for each hold
+--   that is or was to end by force
 -- ARGV[1] 'look', 'end', or 'free' to wait for no acknowledgement
 -- ARGV[2] reason; "" to look
 -- ARGV[3], ... what to end, as a look has named it; 256 names at most
 --
 -- look, {1, "", name}: a hold's id, 'kept:<hold>', or a waiter's name
 -- look, 0: the lock is free
--- end, {left, ms, handed}: how many of the names are still there; after how
---   many ms the last one ends, -1 for never; 1, or 4 if the lock was handed off
---   and the scan limit was reached before a live waiter
+-- end, {left, ms, handed, gone}: how many of the names are still there; after
+--   how many ms the last one ends, -1 for never; 1, or 4 if the lock was handed
+--   off and the scan limit was reached before a live waiter; of how many
+--   waiters the reservation has gone before
 -- -1: the key is of another kind
 
 if (ARGV[1] ~= 'look' and ARGV[1] ~= 'end' and ARGV[1] ~= 'free') or not ARGV[2] or #ARGV > 258 then
@@ -52,14 +53,18 @@ local function read()
   return detail, false, value
 end
 
--- is_named reports whether something is to end.
-local function is_named(name)
+-- look_up reports whether something is to end, and counts the other waiters
+-- that were to.
+local function look_up(name)
+  local named, gone = false, 0
   for i = 3, #ARGV do
     if ARGV[i] == name then
-      return true
+      named = true
+    elseif string.find(ARGV[i], '^[^:]+:%d+:') then
+      gone = gone + 1
     end
   end
-  return false
+  return named, gone
 end
 
 -- client_of returns the client that can acknowledge the end of a hold, or nil.
@@ -82,7 +87,10 @@ end
 -- hold has none, but somebody may try to resume it. If memory is full, nobody
 -- learns the reason.
 local function notify(hold, client, left)
-  redis.pcall('HSET', KEYS[4], hold, '1', 'why', ARGV[2])
+  if left < 0 then
+    left = 120000 -- without an expiry, its client learns of it within a minute
+  end
+  redis.pcall('HSET', KEYS[4], hold, ARGV[2])
   redis.pcall('PEXPIRE', KEYS[4], text(math.max(redis.call('PTTL', KEYS[4]), left, 1000)))
   if client then
     message(string.match(KEYS[1], '^[^{]*'), KEYS[1], client, 'forced:' .. hold .. ' ' .. KEYS[1])
@@ -110,25 +118,27 @@ if state == 'free' then
   if ARGV[1] == 'look' then
     return absent(0)
   end
-  return {0, 0, release()}
+  local _, gone = look_up('')
+  return {0, 0, release(), gone}
 end
 local name, marked, value = read()
 if ARGV[1] == 'look' then
   return absent({1, '', name})
 end
-if not is_named(name) then
-  return absent({0, 0, 1})
+local named, gone = look_up(name)
+if not named then
+  return absent({0, 0, 1, gone})
 end
 local client, left = client_of(name, value), redis.call('PTTL', KEYS[1])
 if ARGV[1] == 'free' or not client then
   if client or string.find(name, '^:') then
     notify(name, client, left)
   end
-  return {0, 0, release()}
+  return {0, 0, release(), gone}
 end
 if marked or state == 'reserved' then
-  return absent({1, left, 1})
+  return absent({1, left, 1, gone})
 end
 mark(name, value, left)
 notify(name, client, left)
-return {1, left, 1}
+return {1, left, 1, gone}

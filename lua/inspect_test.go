@@ -59,10 +59,10 @@ func TestInspectScripts(t *testing.T) {
 	}
 }
 
-// The notice has a field for each hold, and one reason. It is nobody else's.
+// The notice has the reason for each hold. It is nobody else's.
 func TestNoticeScript(t *testing.T) {
 	b := NewQueue(t, server)
-	b.Do("HSET", b.Key+script.NoticeSuffix, "a", "1", "b", "1", "why", "it hangs")
+	b.Do("HSET", b.Key+script.NoticeSuffix, "a", "it hangs", "b", "it hangs")
 	at := func(names ...any) any {
 		call := noticeFor(names...)
 		r := call.Script.BySource([]string{b.Key + script.NoticeSuffix}, call.Args)

@@ -96,7 +96,7 @@ func TestQueueScriptHandOffLimit(t *testing.T) {
 			b.Queued(append(slices.Clone(gone), tt.live)...)
 			answer := b.Ask(tt.call)
 			if strings.HasSuffix(name, "force") {
-				answer = answer[2:]
+				answer = answer[2:3]
 			}
 			require.Equal(t, "4", answer[0])
 			require.Empty(t, b.Entries())

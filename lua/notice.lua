@@ -1,15 +1,13 @@
 -- Read the notice that holds were ended by force. Writes nothing.
 --
--- KEYS[1] the notice: a hash with a field for each hold, and the reason in
---   'why'
--- ARGV[1], ... the fields that mean the caller's hold
+-- KEYS[1] the notice: a hash with the reason for each hold
+-- ARGV[1], ... what the notice may call the caller's hold
 --
--- the reason, or nil if it has none of the fields
+-- the reason, or nil if it has none of them
 
-local found = redis.call('HMGET', KEYS[1], 'why', unpack(ARGV))
-for i = 2, #found do
-  if found[i] then
-    return found[1]
+for _, reason in ipairs(redis.call('HMGET', KEYS[1], unpack(ARGV))) do
+  if reason then
+    return reason
   end
 end
 return nil

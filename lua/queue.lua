@@ -12,7 +12,7 @@
 -- with a nonce is published, or returned by a poll, only if the lock is
 -- reserved for it: that is a grant. Messages (see message.lua) are
 -- '<waiter>,<waiter>,... <lock>', 'forced:<hold or waiter> <lock>' (see
--- force.lua), or '' as a sign of life.
+-- end.lua), or '' as a sign of life.
 -- Times are in us. Queue time follows the server's clock, but advances at most
 -- one period between two heartbeats, and never goes back. It does not advance
 -- between two that are more than one and a half periods apart: in an outage or

@@ -4,8 +4,8 @@
 -- extends it, and its holder's client releases it. What is kept for a minimum
 -- hold stays taken. See docs/internals/force-design.md.
 --
--- KEYS: see rw.lua; KEYS[5] the notice: a hash with a field for each hold that
---   is or was to end by force, and the reason in 'why'
+-- KEYS: see rw.lua; KEYS[5] the notice: a hash with the reason for each hold
+--   that is or was to end by force
 -- ARGV[1] 'look', 'end', or 'free' to wait for no acknowledgement
 -- ARGV[2] reason; of a look "", or the cursor of the one before
 -- ARGV[3], ... what to end, as looks have named it; 256 names at most
@@ -13,9 +13,10 @@
 -- look, {1, cursor, name, ...}: ids of holds and names of waiters, by their
 --   ends. The cursor is "" if there are no more
 -- look, 0: the lock is free
--- end, {left, ms, handed}: how many of the names are still there; after how
---   many ms the last of them ends; 1, or 4 if the lock was handed off and the
---   scan limit was reached before a live waiter
+-- end, {left, ms, handed, gone}: how many of the names are still there; after
+--   how many ms the last of them ends; 1, or 4 if the lock was handed off and
+--   the scan limit was reached before a live waiter; of how many waiters the
+--   reservation has gone before
 -- -1: the key is of another kind
 
 local page = 256
@@ -107,10 +108,10 @@ end
 -- notify leaves the reason, and a message for the clients of the first holds.
 -- If memory is full, the holders do not learn the reason.
 local function notify(rest)
-  local fields = {'why', ARGV[2]}
+  local fields = {}
   for _, hold in ipairs(told) do
     fields[#fields + 1] = hold
-    fields[#fields + 1] = '1'
+    fields[#fields + 1] = ARGV[2]
   end
   redis.pcall('HSET', KEYS[5], unpack(fields))
   redis.pcall('PEXPIRE', KEYS[5], text(math.max(redis.call('PTTL', KEYS[5]), rest, 1000)))
@@ -130,22 +131,24 @@ if ARGV[1] == 'look' then
   return absent(names_from(cursor))
 end
 
-local rest = redis.call('PTTL', KEYS[1])
+local rest, gone = redis.call('PTTL', KEYS[1]), 0
 for i = 3, #ARGV do
   if not string.find(ARGV[i], waiter_name) then
     end_hold(ARGV[i])
   elseif redis.call('ZREM', KEYS[1], 'v:' .. ARGV[i]) == 1 then
     changed = true
+  else
+    gone = gone + 1
   end
 end
 if #told > 0 then
   notify(rest)
 end
 if not changed and state ~= 'free' then
-  return absent({left, math.ceil((ends - now) / 1000), 1})
+  return absent({left, math.ceil((ends - now) / 1000), 1, gone})
 end
 local refusal = absent(false)
 if refusal then
   return refusal
 end
-return {left, math.ceil((ends - now) / 1000), pass_on()}
+return {left, math.ceil((ends - now) / 1000), pass_on(), gone}

@@ -42,7 +42,7 @@ func frees(waits ...Wait) script.Call {
 func (b *Queue) requireShared(left int, call script.Call) {
 	b.Helper()
 	answer := b.Ask(call)
-	require.Len(b, answer, 3)
+	require.Len(b, answer, 4)
 	require.Equal(b, []string{strconv.Itoa(left), "1"}, []string{answer[0], answer[2]})
 	require.Equal(b, left == 0, answer[1] == "0", answer[1])
 }
@@ -102,7 +102,7 @@ func TestRWEndFrees(t *testing.T) {
 			b.requireNotice(w.Hold(), "now")
 			require.Equal(t, "0", b.Code(w.Release()))
 			gone := strings.Replace(string(next), "c1", "c8", 1)
-			b.requireShared(0, w.End("end", "why", gone))
+			require.Equal(t, "1", b.Ask(w.End("end", "why", gone))[3])
 			b.Require("another's reservation", []string{next.Reserved()})
 			b.requireShared(0, w.End("end", "why", string(next)))
 			b.Require("a reservation is nobody's", nil)
@@ -156,7 +156,7 @@ func TestRWEndLooksInPages(t *testing.T) {
 	require.Equal(t, []int{500, 100}, sizes)
 	require.Equal(t, want, got)
 	b.requireShared(256, w.End("end", "why", got[:256]...))
-	require.Equal(t, int64(256+1), b.Do("HLEN", b.Key+script.NoticeSuffix))
+	require.Equal(t, int64(256), b.Do("HLEN", b.Key+script.NoticeSuffix))
 }
 
 // Keys of another kind and bad arguments are refused. A mark needs no memory.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 )
@@ -18,7 +19,7 @@ type Force struct {
 	Name, Reason string
 	// AtOnce frees the lock without an acknowledgement.
 	AtOnce bool
-	// Ended is told the names of what is marked, or has ended.
+	// Ended is told the names of what is marked, or has ended, perhaps again.
 	Ended func(redisKey string, names []string)
 
 	request script.Call // of the lock's family
@@ -40,6 +41,8 @@ func (f *Force) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	slices.Sort(names) // one may be on two pages, if it was renewed meanwhile
+	names = slices.Compact(names)
 	f.all, f.pending = len(names), slices.Collect(slices.Chunk(names, forceBatch))
 	if o, err := f.round(ctx); err != nil {
 		if o.Unanswered() {
@@ -47,7 +50,6 @@ func (f *Force) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	f.Ended(f.request.Key, names)
 	return f.await(ctx)
 }
 
@@ -86,11 +88,17 @@ func (f *Force) lookThrough(ctx context.Context) (names []string, found bool, er
 		}
 		names = append(names, page...)
 	}
+	if len(names) == 0 {
+		return nil, false, errs.ErrNotHeld // all permits are kept
+	}
 	return names, true, nil
 }
 
 // round asks for the end of all that is pending, and notes what is left. An
 // error changes nothing.
+//
+// A waiter whose reservation has gone may have made it a hold, which is to end
+// in its place.
 func (f *Force) round(ctx context.Context) (driver.Result, error) {
 	var rest [][]string
 	var all ended
@@ -99,16 +107,34 @@ func (f *Force) round(ctx context.Context) (driver.Result, error) {
 		if err != nil {
 			return o, err
 		}
+		all = ended{all.left + e.left, max(all.ms, e.ms), all.gone + e.gone}
+		if e.gone > 0 {
+			e.left, names = len(names), holdsOf(names)
+		}
 		if e.left > 0 {
 			rest = append(rest, names)
-			all = ended{all.left + e.left, max(all.ms, e.ms)}
 		}
 	}
 	f.pending, f.left, f.ends = rest, all.left, time.Time{}
 	if all.ms >= 0 {
 		f.ends = time.Now().Add(time.Duration(all.ms) * time.Millisecond)
 	}
+	if all.gone > 0 {
+		return f.round(ctx) // their names have gone, so it comes once
+	}
 	return driver.Result{}, nil
+}
+
+// holdsOf returns the names of holds, and in place of those of waiters the
+// holds that these take.
+func holdsOf(names []string) (all []string) {
+	for _, name := range names {
+		if hold, rest := lockspec.CutHold(name); rest != "" {
+			name = hold
+		}
+		all = append(all, name)
+	}
+	return all
 }
 
 // end asks for the end of what has these names.
@@ -129,21 +155,26 @@ func (f *Force) end(ctx context.Context, names []string) (driver.Result, ended, 
 	if handed == script.More {
 		f.PassOn(f.request)
 	}
+	if e.left > 0 || f.AtOnce {
+		f.Ended(f.request.Key, names)
+	}
 	return o, e, err
 }
 
-// ended is what an end has found: how many of the names are left, and after how
-// many ms the last one ends, -1 if it never does.
+// ended is what an end has found: how many of the names are left; after how
+// many ms the last one ends, -1 if it never does; and of how many waiters the
+// reservation has gone.
 type ended struct {
 	left int
 	ms   int64
+	gone int
 }
 
 // readEnd reads the answer to an end.
 func readEnd(reply any) (e ended, handed int64, err error) {
 	parts, err := driver.Values(reply, nil)
 	if err == nil {
-		_, err = driver.Scan(parts, &e.left, &e.ms, &handed)
+		_, err = driver.Scan(parts, &e.left, &e.ms, &handed, &e.gone)
 	}
 	return e, handed, err
 }

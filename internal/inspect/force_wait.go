@@ -2,14 +2,11 @@ package inspect
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/script"
 )
 
 // The pause between two rounds doubles, from the first to the last one.
@@ -22,7 +19,6 @@ const (
 // until the holds have ended by themselves.
 func (f *Force) await(ctx context.Context) error {
 	for pause := firstForcePause; len(f.pending) > 0; pause = min(2*pause, lastForcePause) {
-		was := f.pending[0][0]
 		if !f.sleep(ctx, pause) {
 			return f.stillHeld(ctx)
 		}
@@ -34,10 +30,6 @@ func (f *Force) await(ctx context.Context) error {
 			return errs.Both(errs.ErrUnconfirmed, err)
 		case err != nil && !lockspec.IsRetryable(err):
 			return err
-		case err == nil && len(f.pending) == 0:
-			if err := f.follow(ctx, was); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -62,28 +54,6 @@ func (f *Force) sleep(ctx context.Context, pause time.Duration) bool {
 // isOver reports whether all holds have ended by themselves, by the last
 // answer.
 func (f *Force) isOver() bool { return !f.ends.IsZero() && !time.Now().Before(f.ends) }
-
-// follow looks again after a reservation has gone that was left alone. Its
-// waiter may have made it a hold, which is to end then.
-func (f *Force) follow(ctx context.Context, was string) error {
-	hold, rest := lockspec.CutHold(was)
-	if rest == "" || f.request.Script != script.End {
-		return nil
-	}
-	names, err := f.look(ctx)
-	switch {
-	case errors.Is(err, errs.ErrNotHeld), errors.Is(err, errs.ErrKeyConflict), err == nil && !slices.Contains(names, hold):
-		return nil
-	case err != nil:
-		return err
-	}
-	f.pending = [][]string{{hold}}
-	if _, err := f.round(ctx); err != nil {
-		return err
-	}
-	f.Ended(f.request.Key, []string{hold})
-	return nil
-}
 
 // stillHeld returns the error of a call whose context has ended while holds are
 // marked.

@@ -61,6 +61,7 @@ func (l *Lease) extend(ctx context.Context, h *Hold, d time.Duration) error {
 	if err := l.ExtendValidity(o.Sent, d); err != nil {
 		return err
 	}
+	marked{l}.plan(o.Sent)
 	return h.Err() // the hold may have been unlocked meanwhile, and the lease passed on
 }
 

@@ -47,7 +47,7 @@ func TestForgedForceMessage(t *testing.T) {
 	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "hmget") == 1 }, "the notice was read")
 	require.NoError(t, h.Err())
 	waiter := p.HoldID() + ":pu:1250:00ff" // whose grant was ended, before it took the lock with the same id
-	s.Do(t, "HSET", p.LockKey()+script.NoticeSuffix, waiter, "1", "why", "it hangs")
+	s.Do(t, "HSET", p.LockKey()+script.NoticeSuffix, waiter, "it hangs")
 	locktest.Engine(c).Forced(p.HoldID(), p.LockKey())
 	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "hmget") == 2 }, "the notice was read")
 	_, ended := testkit.Await(h.Context().Done(), 100*time.Millisecond)

@@ -35,19 +35,36 @@ func (l marked) handle(o driver.Result) (time.Time, bool) {
 	return time.Now(), l.NotOurs(o.Reply)
 }
 
-// lookAt returns when to look next, and whether to look at all.
+// plan has a lease look that is not renewed, after it was granted or extended.
+func (l marked) plan(now time.Time) {
+	if at, ok := l.lookAt(now); ok {
+		l.Hasten(at)
+	}
+}
+
+// lookAt returns when to look next, and whether to look at all. There is no
+// look near the end of the lease: the hold ends then anyhow.
 func (l marked) lookAt(now time.Time) (time.Time, bool) {
 	pause := l.pause()
-	if pause == 0 || l.Check() != nil {
+	if pause == 0 || l.Check() != nil || l.left(now) < pause*3/2 {
 		return time.Time{}, false
 	}
 	return now.Add(validity.Jitter(pause)), true
 }
 
-// pause returns a third of the lease within its limits, or 0 if the lease is
-// too short to look.
+// left returns how long the lease is valid without a renewal.
+func (l marked) left(now time.Time) time.Duration {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.Until().Sub(now)
+}
+
+// pause returns a third of the longest lease that was requested, within its
+// limits, or 0 if the lease is too short to look.
 func (l marked) pause() time.Duration {
-	lease := l.Settings.Lease
+	l.Mu.Lock()
+	lease := l.maxRequested
+	l.Mu.Unlock()
 	if lease <= minLook {
 		return 0
 	}

@@ -31,9 +31,7 @@ func (l *Lease) pushAt(ctx context.Context, sent, now time.Time, s *lockspec.Spe
 	case s.Watched:
 		l.Schedule(sent)
 	default:
-		if at, ok := (marked{l}).lookAt(now); ok {
-			l.ScheduleAt(at)
-		}
+		marked{l}.plan(now)
 	}
 	l.RecheckNow() // after Add, which may have made it due later
 	return l.give(h, sent, now)

@@ -19,11 +19,11 @@ type task struct {
 type stage uint8
 
 const (
-	renews stage = iota
-	claims       // the claim of a grant by message
-	looks        // whether a lease that is not renewed is marked to end by force
-	asks         // the server has refused the lease; it asks for the reason
-	asksMarked   // the same, and the hold is marked to end by force
+	renews     stage = iota
+	claims           // the claim of a grant by message
+	looks            // whether a lease that is not renewed is marked to end by force
+	asks             // the server has refused the lease; it asks for the reason
+	asksMarked       // the same, and the hold is marked to end by force
 )
 
 // Next returns what the worker sends for the lease: the claim of a grant by

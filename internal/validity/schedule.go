@@ -21,13 +21,10 @@ const renewAhead = 10 * time.Millisecond
 const MaxPause = time.Minute
 
 // Schedule has the grant renewed in time after a request that was sent at sent.
-func (r *Renewal) Schedule(sent time.Time) { r.ScheduleAt(r.renewAt(sent)) }
+func (r *Renewal) Schedule(sent time.Time) { r.renewer().Add(&r.job, r.renewAt(sent)) }
 
-// ScheduleAt makes the worker ask for the next request at this time.
-func (r *Renewal) ScheduleAt(at time.Time) { r.renewer().Add(&r.job, at) }
-
-// Hasten makes the worker ask for the next request by now.
-func (r *Renewal) Hasten(now time.Time) { r.renewer().AddEarlier(&r.job, now) }
+// Hasten makes the worker ask for the next request by then, or before.
+func (r *Renewal) Hasten(then time.Time) { r.renewer().AddEarlier(&r.job, then) }
 
 // renewAt returns when to renew after a request that was sent at sent. That is
 // a third of the watched lease later, or the longest pause if that is shorter.

@@ -175,7 +175,8 @@ func (w *Entry) enterGate(ctx context.Context) bool {
 func (w *Entry) rename() {
 	old, late := w.Line.Queue.redraw(w)
 	w.Line.Queue.host.Retrier.Retry(w.cancel(old, true, w.indeterminate.Merge(late)))
-	w.Known, w.Sent, w.indeterminate = false, false, script.Indeterminate{}
+	// Sent: a poll that lists it with its ticket may queue it.
+	w.Known, w.Sent, w.indeterminate = false, true, script.Indeterminate{}
 	w.args = w.argsOf()
 }
 
