@@ -212,3 +212,17 @@ func (c *claim) remove() {
 	}
 	r.clean()
 }
+
+// clear removes a key of the claim's slot that belongs to no claim. A copy of
+// an older request has made it, and nobody knew that the copy was under way.
+// The call goes on with another slot.
+func (c *claim) clear(rev int64) error {
+	all := c.wait.locker.sessions
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	c.slot.leave(false)
+	r := all.newRemovalLocked(c.place, c.session, c.session)
+	r.slot, r.owned = nil, c.byRevision(rev)
+	r.clean()
+	return errLateCopy
+}
