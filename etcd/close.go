@@ -1,7 +1,6 @@
 package etcdlock
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"time"
@@ -39,15 +38,10 @@ func (l *Locker) close() error {
 	return l.sessions.revokeAll(leases)
 }
 
-// followClient closes the Locker with its client. Package clientv3 repeats a
-// request over a closed connection until the request's own limit. Only then
-// does it report that there was no answer.
-func (l *Locker) followClient() {
-	l.unfollow = context.AfterFunc(l.client.Ctx(), func() { l.tasks.Start(l.closeWithClient) })
-}
-
-// closeWithClient closes the Locker once the connection is shut down. A client
-// whose own context was cancelled is not closed: releases still get through.
+// closeWithClient closes the Locker once the connection is shut down. Package
+// clientv3 repeats a request over a closed connection until the request's own
+// limit. Only then does it report that there was no answer. A client whose own
+// context was cancelled is not closed: releases still get through.
 func (l *Locker) closeWithClient() {
 	if conn := l.client.ActiveConnection(); conn != nil {
 		for state := conn.GetState(); state != connectivity.Shutdown; state = conn.GetState() {
