@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/suspend"
 )
 
@@ -81,6 +82,38 @@ func (all *sessions) adopt(id clientv3.LeaseID, sent time.Time, ttl time.Duratio
 	all.leases[s] = struct{}{}
 	all.monitor.Start(all.life, &all.tasks)
 	return s, nil
+}
+
+// checkSuspendLocked marks all leases lost if the machine was suspended. The
+// clock that validity is measured by has missed that time. All leases are
+// marked before the mutex is unlocked, so that nobody finds one valid
+// afterwards.
+func (all *sessions) checkSuspendLocked() { all.follow(all.monitor.Check(time.Now())) }
+
+// follow runs what follows a suspend, on its own goroutine: the mutex is held.
+func (all *sessions) follow(follow func()) {
+	if follow != nil {
+		all.tasks.Start(follow)
+	}
+}
+
+// suspendedLocked marks all leases lost. What follows, each lease has started.
+func (all *sessions) suspendedLocked() (follow func()) {
+	for s := range all.leases {
+		if s.over == nil {
+			follow = func() {}
+		}
+		s.loseLocked(errs.Suspended)
+	}
+	return follow
+}
+
+// monitorSuspend checks for a suspend at intervals. So a hold also ends if
+// nobody asks about it.
+func (all *sessions) monitorSuspend() {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.follow(all.monitor.CheckNow())
 }
 
 // maxKeys is how many keys a lease may have before new claims use another one.
