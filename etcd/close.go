@@ -31,11 +31,10 @@ func (l *Locker) Close() error {
 func (l *Locker) close() error {
 	l.unfollow()
 	l.sessions.mu.Lock()
-	leases := slices.Collect(maps.Keys(l.sessions.leases))
-	l.sessions.closeLocked(relock.ErrClosed)
+	leases := l.sessions.closeLocked(relock.ErrClosed)
 	l.sessions.mu.Unlock()
 	l.tasks.Wait()
-	return l.sessions.revokeAll(leases)
+	return l.revokeAll(leases)
 }
 
 // closeWithClient closes the Locker once the connection is shut down. Package

@@ -1,15 +1,12 @@
 package etcdlock
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/suspend"
 )
@@ -50,14 +47,6 @@ func (all *sessions) grantLease(ctx context.Context, ttl time.Duration, private 
 		all.sendBack(resp.ID)
 	}
 	return s, err
-}
-
-// sendBack revokes a lease that was granted too late, because it may be a long
-// one. It tries once, even after Close.
-func (all *sessions) sendBack(id clientv3.LeaseID) {
-	if err := all.revokeOnce(context.Background(), id, all.revokeLimit()); err != nil {
-		all.logger.Debug("relock: lease not revoked", "reason", err.Error())
-	}
 }
 
 // adopt registers a lease that was granted for ttl, by a request that was sent
@@ -140,12 +129,14 @@ func (all *sessions) roomyLocked() *session {
 	return most
 }
 
-// closeLocked ends calls and holds. It sends nothing.
-func (all *sessions) closeLocked(why error) {
+// closeLocked ends calls and holds. It sends nothing, and returns the leases.
+func (all *sessions) closeLocked(why error) (leases []clientv3.LeaseID) {
 	all.end(why) // before the sessions, so that waiters find the Locker closed, not their place lost
 	for s := range all.leases {
+		leases = append(leases, s.id)
 		s.loseLocked(why)
 	}
+	return leases
 }
 
 // revoke revokes a lease that has ended here, so that nobody must wait for its
@@ -161,52 +152,5 @@ func (all *sessions) revoke(s *session) {
 			return
 		}
 		all.logger.Debug("relock: lease not revoked", "reason", err.Error())
-	}
-}
-
-// revokeOnce sends one request. A lease that has ended is revoked.
-func (all *sessions) revokeOnce(ctx context.Context, id clientv3.LeaseID, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	sent := time.Now()
-	_, err := all.client.Revoke(ctx, id)
-	all.pace.note(sent, limit, err)
-	if isNoLease(err) {
-		return nil
-	}
-	return all.explain(err)
-}
-
-// revokeAll is revoke for Close. It revokes all leases together.
-func (all *sessions) revokeAll(leases []*session) error {
-	if why := all.closed(); why == errClientClosed && len(leases) > 0 { //nolint:errorlint // ours
-		return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, why)
-	}
-	limit := all.revokeLimit()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	failed := make([]error, len(leases))
-	var group sync.WaitGroup
-	for i, s := range leases {
-		group.Go(func() { failed[i] = all.revokeIn(ctx, s, all.pace.try(limit)) })
-	}
-	group.Wait()
-	if err := cmp.Or(failed...); err != nil {
-		return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, err)
-	}
-	return nil
-}
-
-// revokeIn tries until ctx is cancelled. The first attempt takes at most try,
-// because the next one may meet a member that answers. That one may take all
-// the time that is left.
-func (all *sessions) revokeIn(ctx context.Context, s *session, try time.Duration) error {
-	var p pauses
-	for {
-		err := all.revokeOnce(ctx, s.id, try)
-		if err == nil || !relock.IsRetryableErr(err) || !sleep(ctx, p.next()) {
-			return err
-		}
-		try = all.limit()
 	}
 }
