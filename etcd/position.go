@@ -21,7 +21,7 @@ type position struct {
 // enter makes the claim's key. A lock that nobody wanted the last time gets the
 // shortest request first.
 func (p *position) enter() error {
-	crowded := p.wait.locker.crowded.of(p.name)
+	crowded := p.locker.crowded.of(p.name)
 	if !crowded.Load() {
 		resp, err := p.ask(p.aloneRequest())
 		switch {
@@ -38,7 +38,7 @@ func (p *position) enter() error {
 
 // join makes the key although there may be others.
 func (p *position) join() error {
-	folder := p.wait.locker.folder(p.name)
+	folder := p.locker.folder(p.name)
 	r := p.joinRequest(folder)
 	resp, err := p.ask(r)
 	if err == nil && !resp.Succeeded {
@@ -64,7 +64,7 @@ func (p *position) join() error {
 // before the put, so that it finds the key before the claim's.
 func (p *position) joinRequest(folder string) request {
 	return request{
-		unless: []clientv3.Cmp{absent(p.key), absent(folder), absent(p.wait.locker.cancelKey(p.hold))},
+		unless: []clientv3.Cmp{absent(p.key), absent(folder), absent(p.locker.cancelKey(p.hold))},
 		then:   []clientv3.Op{clientv3.OpGet(folder, newest()...), p.put()},
 	}
 }
@@ -104,7 +104,7 @@ func (p *position) find() error {
 func (p *position) advance() error {
 	ctx, leave := both(p.wait.ctx, p.session.ctx)
 	defer leave()
-	ws := p.wait.locker.streams.newWatches()
+	ws := p.locker.streams.newWatches()
 	defer ws.close()
 	for p.older != "" {
 		watched := p.older
@@ -160,7 +160,7 @@ func (p *position) poll(ctx context.Context, least int64) error {
 }
 
 func (p *position) pollOnce(ctx context.Context, least int64) error {
-	l := p.wait.locker
+	l := p.locker
 	ctx, cancel := context.WithTimeout(ctx, l.limit())
 	defer cancel()
 	before := append(newest(), clientv3.WithMaxCreateRev(p.rev-1), clientv3.WithSerializable())
