@@ -31,8 +31,8 @@ func (l *Locker) TryLock(ctx context.Context, key string) (relock.Hold, error) {
 // hold is acquire with reports to the observer. Its errors are wrapped.
 func (l *Locker) hold(ctx context.Context, key string, block bool) (relock.Hold, error) {
 	var o relock.Observer
-	if l != nil && l.server != nil && l.config.observer != nil {
-		o = *l.config.observer
+	if l != nil && l.server != nil {
+		o = l.config.observer
 	}
 	seen, start := ctx, relock.LockStart{Key: key, Kind: kind, Block: block}
 	if seen == nil {
