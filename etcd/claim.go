@@ -17,6 +17,7 @@ import (
 // behind.
 type claim struct {
 	place
+	locker        *Locker
 	wait          *wait
 	session       *session
 	entry         *entry // of a waiting fair call; else nil
@@ -28,10 +29,9 @@ type claim struct {
 }
 
 // newClaim returns a claim that is one of the users of s.
-func newClaim(w *wait, s *session, e *entry) *claim {
-	l := w.locker
+func newClaim(l *Locker, w *wait, s *session, e *entry) *claim {
 	hold := l.nextHold()
-	c := &claim{wait: w, session: s, entry: e}
+	c := &claim{locker: l, wait: w, session: s, entry: e}
 	c.place = place{name: w.name, key: l.folder(w.name), hold: hold, value: l.value(hold)}
 	if l.config.fair {
 		c.slot = l.slots.take(w.name)
@@ -49,7 +49,7 @@ type request struct {
 // aloneRequest returns the request for a lock that nobody else wants. It does
 // not read why it is refused.
 func (c *claim) aloneRequest() request {
-	l := c.wait.locker
+	l := c.locker
 	return request{
 		unless: []clientv3.Cmp{absent(l.folder(c.name)).WithPrefix(), absent(l.cancelKey(c.hold))},
 		then:   []clientv3.Op{c.put()},
@@ -59,13 +59,13 @@ func (c *claim) aloneRequest() request {
 // readFirst reads what is in the folder. One read is enough, because the unfair
 // key is the first of its folder.
 func (c *claim) readFirst() clientv3.Op {
-	return clientv3.OpGet(c.wait.locker.folder(c.name), clientv3.WithPrefix(), clientv3.WithLimit(1))
+	return clientv3.OpGet(c.locker.folder(c.name), clientv3.WithPrefix(), clientv3.WithLimit(1))
 }
 
 // refusal returns why a request has made no key, by the first key of the
 // folder.
 func (c *claim) refusal(first *mvccpb.KeyValue) error {
-	l := c.wait.locker
+	l := c.locker
 	switch {
 	case first == nil:
 	case holdOf(first.Value) == "":
@@ -101,7 +101,7 @@ func (c *claim) ask(r request) (*clientv3.TxnResponse, error) {
 			c.session.lose(errs.Vanished)
 			return nil, errSession
 		}
-		err = c.wait.locker.explainOf(c.name, err)
+		err = c.locker.explainOf(c.name, err)
 		c.wait.note(err)
 		if !c.wait.block || !relock.IsRetryableErr(err) || !c.wait.pause(err) {
 			return nil, err
@@ -116,7 +116,7 @@ func (c *claim) ask(r request) (*clientv3.TxnResponse, error) {
 // does not cut the request. If the caller has left, the goroutine cleans up
 // according to the answer.
 func (c *claim) send(r request) (*clientv3.TxnResponse, error) {
-	l := c.wait.locker
+	l := c.locker
 	var decided atomic.Bool // by the answer, or by the caller who leaves
 	var resp *clientv3.TxnResponse
 	var err error
@@ -144,7 +144,7 @@ func (c *claim) send(r request) (*clientv3.TxnResponse, error) {
 }
 
 func (c *claim) commit(r request) (*clientv3.TxnResponse, error) {
-	l := c.wait.locker
+	l := c.locker
 	limit, sent := l.limit(), time.Now()
 	ctx, cancel := l.detached(c.wait.ctx, limit)
 	defer cancel()
@@ -174,7 +174,7 @@ func (c *claim) resolve(resp *clientv3.TxnResponse, err error) {
 
 // begin makes a granted claim the caller's hold.
 func (c *claim) begin() (*level, error) {
-	w, all := c.wait, c.wait.locker.holders
+	w, all := c.wait, c.locker.holders
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if err := c.session.checkLocked(); err != nil {
@@ -196,7 +196,7 @@ func (c *claim) begin() (*level, error) {
 
 // remove deletes, in the background, what the claim has left or may leave.
 func (c *claim) remove() {
-	all := c.wait.locker.sessions
+	all := c.locker.sessions
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	defer c.session.leaveLocked()
@@ -211,4 +211,18 @@ func (c *claim) remove() {
 		r.cancel = all.cancelKey(c.hold)
 	}
 	r.clean()
+}
+
+// clear removes a key of the claim's slot that belongs to no claim. A copy of
+// an older request has made it, and nobody knew that the copy was under way.
+// The call goes on with another slot.
+func (c *claim) clear(rev int64) error {
+	all := c.locker.sessions
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	c.slot.leave(false)
+	r := all.newRemovalLocked(c.place, c.session, c.session)
+	r.slot, r.owned = nil, c.byRevision(rev)
+	r.clean()
+	return errLateCopy
 }

@@ -1,7 +1,6 @@
 package etcdlock
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"time"
@@ -32,22 +31,16 @@ func (l *Locker) Close() error {
 func (l *Locker) close() error {
 	l.unfollow()
 	l.sessions.mu.Lock()
-	leases := slices.Collect(maps.Keys(l.sessions.leases))
-	l.sessions.closeLocked(relock.ErrClosed)
+	leases := l.sessions.closeLocked(relock.ErrClosed)
 	l.sessions.mu.Unlock()
 	l.tasks.Wait()
-	return l.sessions.revokeAll(leases)
+	return l.revokeAll(leases)
 }
 
-// followClient closes the Locker with its client. Package clientv3 repeats a
-// request over a closed connection until the request's own limit. Only then
-// does it report that there was no answer.
-func (l *Locker) followClient() {
-	l.unfollow = context.AfterFunc(l.client.Ctx(), func() { l.tasks.Start(l.closeWithClient) })
-}
-
-// closeWithClient closes the Locker once the connection is shut down. A client
-// whose own context was cancelled is not closed: releases still get through.
+// closeWithClient closes the Locker once the connection is shut down. Package
+// clientv3 repeats a request over a closed connection until the request's own
+// limit. Only then does it report that there was no answer. A client whose own
+// context was cancelled is not closed: releases still get through.
 func (l *Locker) closeWithClient() {
 	if conn := l.client.ActiveConnection(); conn != nil {
 		for state := conn.GetState(); state != connectivity.Shutdown; state = conn.GetState() {

@@ -15,8 +15,6 @@ type crowded struct {
 	notes [1024]atomic.Bool
 }
 
-func newCrowded() *crowded { return &crowded{seed: maphash.MakeSeed()} }
-
 // of returns the note of a lock.
 func (c *crowded) of(name string) *atomic.Bool {
 	return &c.notes[maphash.String(c.seed, name)%uint64(len(c.notes))]

@@ -31,8 +31,8 @@ func (l *Locker) TryLock(ctx context.Context, key string) (relock.Hold, error) {
 // hold is acquire with reports to the observer. Its errors are wrapped.
 func (l *Locker) hold(ctx context.Context, key string, block bool) (relock.Hold, error) {
 	var o relock.Observer
-	if l != nil && l.server != nil && l.config.observer != nil {
-		o = *l.config.observer
+	if l != nil && l.server != nil {
+		o = l.config.observer
 	}
 	seen, start := ctx, relock.LockStart{Key: key, Kind: kind, Block: block}
 	if seen == nil {
@@ -65,115 +65,122 @@ func (l *Locker) acquire(ctx context.Context, name string, block bool) (h *level
 	if err != nil {
 		return nil, false, err
 	}
-	w := &wait{selfWait: selfWait{l.holders, name, o, time.Now(), nil}, locker: l, ctx: ctx, block: block}
-	defer w.endHint()
+	own := selfWait{l.holders, name, o, time.Now(), nil}
+	c := call{&wait{server: l.server, selfWait: own, lines: l.lines, ctx: ctx, block: block}, l}
+	defer c.endHint()
 	if block {
-		w.outage = l.outages.begin()
-		defer w.outage.end()
+		c.outage = l.outages.begin()
+		defer c.outage.end()
 	}
 	if o == nil {
-		h, err = w.compete()
+		h, err = c.compete()
 	} else {
 		defer l.holders.exit(o)
-		h, err = w.asOwner()
+		h, err = c.asOwner()
 	}
 	if block {
-		err = w.explainOwn(err)
+		err = c.explainOwn(err)
 	}
-	return h, w.waited(), err
+	return h, c.waited(), err
+}
+
+// call is one Lock or TryLock. It makes claims until one is granted, or its
+// wait ends.
+type call struct {
+	*wait
+	locker *Locker
 }
 
 // asOwner adds a level if the owner has the lock. The calls of an owner acquire
 // one after another.
-func (w *wait) asOwner() (*level, error) {
-	l, o := w.locker, w.owner
-	switch {
-	case !w.block && !o.turn.try(), w.block && !w.take(o.turn):
-		w.note(relock.ErrLockAcquiredByOthers)
-		return nil, w.reason()
+func (c call) asOwner() (*level, error) {
+	o := c.owner
+	if !c.block && !o.turn.try() || c.block && !c.take(o.turn) {
+		c.note(relock.ErrLockAcquiredByOthers)
+		return nil, c.reason()
 	}
 	defer o.turn.give()
-	if h, ok, err := l.holders.deeper(w.ctx, o); ok {
+	if h, ok, err := c.holders.deeper(c.ctx, o); ok {
 		return h, err
 	}
-	return w.compete()
+	return c.compete()
 }
 
-func (w *wait) compete() (*level, error) {
-	if w.locker.config.fair {
-		return w.attempts((*claim).fair)
+func (c call) compete() (*level, error) {
+	if c.config.fair {
+		return c.attempts((*claim).fair)
 	}
-	if w.block {
-		e, err := w.enter()
+	if c.block {
+		e, err := c.enter()
 		if err != nil {
-			return nil, w.reason()
+			return nil, c.reason()
 		}
 		defer e.leave()
-		w.line = e.line
+		c.line = e.line
 	}
-	return w.attempts((*claim).unfair)
+	return c.attempts((*claim).unfair)
 }
 
 // attempts makes claims, one under each session. It stops when one is granted,
 // one fails for good, or the wait ends.
-func (w *wait) attempts(attempt func(*claim) (*level, error)) (*level, error) {
+func (c call) attempts(attempt func(*claim) (*level, error)) (*level, error) {
 	for again := false; ; again = true {
-		h, err := w.attempt(attempt)
+		h, err := c.attempt(attempt)
 		if err == nil {
 			return h, nil
 		}
-		w.note(err)
+		c.note(err)
 		switch {
 		case errors.Is(err, errSession) && !again: // immediately, under the next lease
-		case !w.block, errors.Is(err, ErrPlaceLost), !relock.IsRetryableErr(err), !w.pause(err):
-			return nil, w.reason()
+		case !c.block, errors.Is(err, ErrPlaceLost), !relock.IsRetryableErr(err), !c.pause(err):
+			return nil, c.reason()
 		}
-		if w.ctx.Err() != nil || w.locker.life.Err() != nil {
-			return nil, w.reason()
+		if c.ctx.Err() != nil || c.life.Err() != nil {
+			return nil, c.reason()
 		}
 	}
 }
 
-func (w *wait) attempt(attempt func(*claim) (*level, error)) (*level, error) {
-	c, err := w.claim()
+func (c call) attempt(attempt func(*claim) (*level, error)) (*level, error) {
+	one, err := c.claim()
 	if err != nil {
 		return nil, err
 	}
-	h, err := attempt(c)
-	if err != nil && !c.left {
-		c.remove()
+	h, err := attempt(one)
+	if err != nil && !one.left {
+		one.remove()
 	}
 	return h, err
 }
 
 // claim waits for what a claim needs, and makes one.
-func (w *wait) claim() (*claim, error) {
+func (c call) claim() (*claim, error) {
 	var e *entry
 	var err error
-	if w.block && w.locker.config.fair {
-		if e, err = w.enter(); err != nil {
+	if c.block && c.config.fair {
+		if e, err = c.enter(); err != nil {
 			return nil, err
 		}
 	}
-	s, err := w.join()
+	s, err := c.join()
 	if err != nil {
 		e.leave()
 		return nil, err
 	}
-	return newClaim(w, s, e), nil
+	return newClaim(c.locker, c.wait, s, e), nil
 }
 
 // join makes a claim one of the users of a session. It opens a session if none
 // has room.
-func (w *wait) join() (*session, error) {
+func (c call) join() (*session, error) {
 	for {
-		s, o := w.locker.opener.enter()
+		s, o := c.locker.opener.enter()
 		switch {
 		case s != nil:
 			return s, nil
 		case o == nil:
-			return nil, w.locker.closed()
-		case !w.outage.await(w.ctx, o.done): // Close ends the opening
+			return nil, c.closed()
+		case !c.outage.await(c.ctx, o.done): // Close ends the opening
 			return nil, errLeft
 		case o.err != nil:
 			return nil, o.err

@@ -1,6 +1,8 @@
 package etcdlock
 
 import (
+	"context"
+	"hash/maphash"
 	"log/slog"
 	"sync"
 
@@ -44,8 +46,8 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	}
 	to := newServer(client, c)
 	l := &Locker{
-		server: to, logger: c.logger, crowded: newCrowded(), slots: &slots{locks: map[string]*numbers{}},
-		streams: &streams{server: to}, outages: &outages{server: to},
+		server: to, logger: c.logger, crowded: &crowded{seed: maphash.MakeSeed()},
+		slots: &slots{locks: map[string]*numbers{}}, streams: &streams{server: to}, outages: &outages{server: to},
 	}
 	l.sessions = &sessions{server: to, leases: map[*session]struct{}{}, forgets: forgetAtOnce}
 	l.sessions.monitor = suspend.NewMonitor(suspend.MachineClocks(), c.logger,
@@ -54,7 +56,7 @@ func NewLocker(client *clientv3.Client, opts ...Option) (*Locker, error) {
 	l.lines = &lines{streams: l.streams, byName: map[string]*line{}}
 	l.opener.sessions = l.sessions
 	l.holders = &holders{sessions: l.sessions, owners: map[ownerKey]*owner{}, held: map[string]*grant{}}
-	l.followClient()
+	l.unfollow = context.AfterFunc(client.Ctx(), func() { to.tasks.Start(l.closeWithClient) })
 	return l, nil
 }
 

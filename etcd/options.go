@@ -30,7 +30,7 @@ type config struct {
 	ttl      time.Duration
 	prefix   string
 	logger   *slog.Logger
-	observer *relock.Observer // nil if there is none
+	observer relock.Observer // has no hooks by default
 	mistakes []error
 }
 
@@ -98,13 +98,7 @@ func WithLogger(logger *slog.Logger) Option { return func(c *config) { c.logger 
 // more than once, all are notified. RenewDone has no key: one renewal is for
 // all locks under a lease. There is none by default.
 func WithObserver(o relock.Observer) Option {
-	return func(c *config) {
-		all := o
-		if c.observer != nil {
-			all = c.observer.And(o)
-		}
-		c.observer = &all
-	}
+	return func(c *config) { c.observer = c.observer.And(o) }
 }
 
 // kind is the kind of the locks in the reports to observers.
@@ -113,7 +107,7 @@ const kind = "etcd"
 // holdDone returns the function that reports the end of a hold to the observer.
 // It returns nil if there is no hook for it.
 func (c *config) holdDone() func(context.Context, holds.End) {
-	if c.observer == nil || c.observer.HoldDone == nil {
+	if c.observer.HoldDone == nil {
 		return nil
 	}
 	return func(ctx context.Context, e holds.End) {

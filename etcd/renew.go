@@ -58,7 +58,7 @@ func (s *session) renewOnce(ctx context.Context, sent time.Time, limit time.Dura
 // end of the session has cut the attempt, the error is why the session ended.
 func (s *session) reportRenewal(ctx context.Context, sent time.Time, err error) {
 	o := s.sessions.config.observer
-	if o == nil || o.RenewDone == nil {
+	if o.RenewDone == nil {
 		return
 	}
 	if over := s.check(); err != nil && over != nil && !errors.Is(err, over) {

@@ -1,15 +1,13 @@
 package etcdlock
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/suspend"
 )
 
@@ -51,14 +49,6 @@ func (all *sessions) grantLease(ctx context.Context, ttl time.Duration, private 
 	return s, err
 }
 
-// sendBack revokes a lease that was granted too late, because it may be a long
-// one. It tries once, even after Close.
-func (all *sessions) sendBack(id clientv3.LeaseID) {
-	if err := all.revokeOnce(context.Background(), id, all.revokeLimit()); err != nil {
-		all.logger.Debug("relock: lease not revoked", "reason", err.Error())
-	}
-}
-
 // adopt registers a lease that was granted for ttl, by a request that was sent
 // at sent. It fails if the Locker was closed. It also fails if the validity
 // ended before it began.
@@ -81,6 +71,38 @@ func (all *sessions) adopt(id clientv3.LeaseID, sent time.Time, ttl time.Duratio
 	all.leases[s] = struct{}{}
 	all.monitor.Start(all.life, &all.tasks)
 	return s, nil
+}
+
+// checkSuspendLocked marks all leases lost if the machine was suspended. The
+// clock that validity is measured by has missed that time. All leases are
+// marked before the mutex is unlocked, so that nobody finds one valid
+// afterwards.
+func (all *sessions) checkSuspendLocked() { all.follow(all.monitor.Check(time.Now())) }
+
+// follow runs what follows a suspend, on its own goroutine: the mutex is held.
+func (all *sessions) follow(follow func()) {
+	if follow != nil {
+		all.tasks.Start(follow)
+	}
+}
+
+// suspendedLocked marks all leases lost. What follows, each lease has started.
+func (all *sessions) suspendedLocked() (follow func()) {
+	for s := range all.leases {
+		if s.over == nil {
+			follow = func() {}
+		}
+		s.loseLocked(errs.Suspended)
+	}
+	return follow
+}
+
+// monitorSuspend checks for a suspend at intervals. So a hold also ends if
+// nobody asks about it.
+func (all *sessions) monitorSuspend() {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.follow(all.monitor.CheckNow())
 }
 
 // maxKeys is how many keys a lease may have before new claims use another one.
@@ -107,12 +129,14 @@ func (all *sessions) roomyLocked() *session {
 	return most
 }
 
-// closeLocked ends calls and holds. It sends nothing.
-func (all *sessions) closeLocked(why error) {
+// closeLocked ends calls and holds. It sends nothing, and returns the leases.
+func (all *sessions) closeLocked(why error) (leases []clientv3.LeaseID) {
 	all.end(why) // before the sessions, so that waiters find the Locker closed, not their place lost
 	for s := range all.leases {
+		leases = append(leases, s.id)
 		s.loseLocked(why)
 	}
+	return leases
 }
 
 // revoke revokes a lease that has ended here, so that nobody must wait for its
@@ -128,52 +152,5 @@ func (all *sessions) revoke(s *session) {
 			return
 		}
 		all.logger.Debug("relock: lease not revoked", "reason", err.Error())
-	}
-}
-
-// revokeOnce sends one request. A lease that has ended is revoked.
-func (all *sessions) revokeOnce(ctx context.Context, id clientv3.LeaseID, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	sent := time.Now()
-	_, err := all.client.Revoke(ctx, id)
-	all.pace.note(sent, limit, err)
-	if isNoLease(err) {
-		return nil
-	}
-	return all.explain(err)
-}
-
-// revokeAll is revoke for Close. It revokes all leases together.
-func (all *sessions) revokeAll(leases []*session) error {
-	if why := all.closed(); why == errClientClosed && len(leases) > 0 { //nolint:errorlint // ours
-		return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, why)
-	}
-	limit := all.revokeLimit()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	failed := make([]error, len(leases))
-	var group sync.WaitGroup
-	for i, s := range leases {
-		group.Go(func() { failed[i] = all.revokeIn(ctx, s, all.pace.try(limit)) })
-	}
-	group.Wait()
-	if err := cmp.Or(failed...); err != nil {
-		return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, err)
-	}
-	return nil
-}
-
-// revokeIn tries until ctx is cancelled. The first attempt takes at most try,
-// because the next one may meet a member that answers. That one may take all
-// the time that is left.
-func (all *sessions) revokeIn(ctx context.Context, s *session, try time.Duration) error {
-	var p pauses
-	for {
-		err := all.revokeOnce(ctx, s.id, try)
-		if err == nil || !relock.IsRetryableErr(err) || !sleep(ctx, p.next()) {
-			return err
-		}
-		try = all.limit()
 	}
 }

@@ -33,7 +33,7 @@ func (c *claim) unfair() (*level, error) {
 // askFirst sends the first request of an unfair claim. A second one reads why
 // the first was refused, and so does each one after that.
 func (c *claim) askFirst(r *request) (*clientv3.TxnResponse, error) {
-	crowded := c.wait.locker.crowded.of(c.wait.name)
+	crowded := c.locker.crowded.of(c.wait.name)
 	reads := crowded.Load()
 	if reads {
 		r.otherwise = []clientv3.Op{c.readFirst()}

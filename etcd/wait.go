@@ -9,10 +9,11 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 )
 
-// wait is one call that acquires a lock.
+// wait is what one call waits for, and why its attempts have failed.
 type wait struct {
+	*server
 	selfWait
-	locker *Locker
+	lines  *lines
 	ctx    context.Context // the caller's
 	block  bool
 	line   *line  // where it waits; nil if it is fair or does not wait
@@ -28,12 +29,12 @@ func (w *wait) take(t turn) bool {
 	}
 	w.setHint()
 	w.outage.pass() // the call that has the turn is the one that asks
-	return t.take(w.ctx, w.locker.life)
+	return t.take(w.ctx, w.life)
 }
 
 // enter waits for the turn. Calls get it in their order.
 func (w *wait) enter() (*entry, error) {
-	e := w.locker.lines.join(w.name)
+	e := w.lines.join(w.name)
 	if e.turn = w.take(e.line.turn); e.turn {
 		return e, nil
 	}
@@ -46,7 +47,7 @@ func (w *wait) enter() (*entry, error) {
 func (w *wait) pause(why error) bool {
 	w.setHint()
 	w.outage.failed(why)
-	ctx, leave := both(w.ctx, w.locker.life)
+	ctx, leave := both(w.ctx, w.life)
 	defer leave()
 	return sleep(ctx, w.pauses.next())
 }
@@ -65,10 +66,10 @@ func (w *wait) note(err error) {
 // reason returns why the wait ended without a grant.
 func (w *wait) reason() error {
 	switch {
-	case w.locker.life.Err() != nil:
-		return w.locker.closed()
+	case w.life.Err() != nil:
+		return w.closed()
 	case w.ctx.Err() != nil:
-		return errs.EndOf(w.ctx, cmp.Or(w.locker.unreachable(), w.last))
+		return errs.EndOf(w.ctx, cmp.Or(w.unreachable(), w.last))
 	case w.last == nil:
 		return errTimeout
 	case !w.block && w.last == relock.ErrLockAcquiredByOthers: //nolint:errorlint // our own reason
@@ -83,7 +84,7 @@ func (w *wait) reason() error {
 // check without a notice.
 func (w *wait) await(ctx context.Context, ws *watches, at int64) (rev int64, err error) {
 	w.setHint()
-	limited, cancel := context.WithTimeout(ctx, w.locker.recheck())
+	limited, cancel := context.WithTimeout(ctx, w.recheck())
 	defer cancel()
 	for {
 		select {
@@ -97,12 +98,12 @@ func (w *wait) await(ctx context.Context, ws *watches, at int64) (rev int64, err
 			}
 			w.watchFailed(limited, ws, n)
 		case <-limited.Done():
-		case <-w.locker.life.Done():
+		case <-w.life.Done():
 		}
 		ws.close()
 		switch {
-		case w.locker.life.Err() != nil:
-			return 0, w.locker.closed()
+		case w.life.Err() != nil:
+			return 0, w.closed()
 		case ctx.Err() != nil:
 			return 0, errLeft
 		}
@@ -112,7 +113,7 @@ func (w *wait) await(ctx context.Context, ws *watches, at int64) (rev int64, err
 
 // watchFailed pauses before the watch is requested again.
 func (w *wait) watchFailed(ctx context.Context, ws *watches, n notice) {
-	w.locker.logger.Debug("relock: watch failed", "key", w.name, "reason", n.err.Error())
+	w.logger.Debug("relock: watch failed", "key", w.name, "reason", n.err.Error())
 	if isStaleToken(n.err) {
 		ws.streams.leave(n.stream)
 	}

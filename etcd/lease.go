@@ -1,15 +1,20 @@
 package etcdlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+
+	"github.com/relock-go/relock"
 )
 
 // keepAlive renews one lease over one stream. Each renewal is answered before
@@ -88,4 +93,57 @@ func (k *keepAlive) close() {
 		k.cancel()
 	}
 	k.stream, k.cancel = nil, nil
+}
+
+// revokeOnce sends one request. A lease that has ended is revoked.
+func (s *server) revokeOnce(ctx context.Context, id clientv3.LeaseID, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	sent := time.Now()
+	_, err := s.client.Revoke(ctx, id)
+	s.pace.note(sent, limit, err)
+	if isNoLease(err) {
+		return nil
+	}
+	return s.explain(err)
+}
+
+// revokeAll revokes all leases together, for Close.
+func (s *server) revokeAll(leases []clientv3.LeaseID) error {
+	if why := s.closed(); why == errClientClosed && len(leases) > 0 { //nolint:errorlint // ours
+		return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, why)
+	}
+	limit := s.revokeLimit()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	failed := make([]error, len(leases))
+	var group sync.WaitGroup
+	for i, id := range leases {
+		group.Go(func() { failed[i] = s.revokeIn(ctx, id, s.pace.try(limit)) })
+	}
+	group.Wait()
+	if err := cmp.Or(failed...); err != nil {
+		return fmt.Errorf("%w: %w", relock.ErrUnconfirmed, err)
+	}
+	return nil
+}
+
+// revokeIn tries until ctx is cancelled. The first attempt takes at most try,
+// because the next one may meet a member that answers. That one may take all
+// the time that is left.
+func (s *server) revokeIn(ctx context.Context, id clientv3.LeaseID, try time.Duration) error {
+	var p pauses
+	err := s.revokeOnce(ctx, id, try)
+	for relock.IsRetryableErr(err) && sleep(ctx, p.next()) {
+		err = s.revokeOnce(ctx, id, s.limit())
+	}
+	return err
+}
+
+// sendBack revokes a lease that was granted too late, because it may be a long
+// one. It tries once, even after Close.
+func (s *server) sendBack(id clientv3.LeaseID) {
+	if err := s.revokeOnce(context.Background(), id, s.revokeLimit()); err != nil {
+		s.logger.Debug("relock: lease not revoked", "reason", err.Error())
+	}
 }
