@@ -168,7 +168,7 @@ func (p *pipeline) current() (*stream, *dialing, error) {
 // dial connects, and then reads answers until the connection is lost.
 func (p *pipeline) dial(d *dialing) {
 	ctx, cancel := context.WithTimeout(p.server.opening, p.server.dialTimeout)
-	conn, err := p.server.dial(ctx)
+	conn, err := p.server.dialGreeted(ctx)
 	cancel()
 	if err == nil {
 		d.stream = newStream(p.server, conn)

@@ -167,7 +167,7 @@ func (d *lender) doOnce(ctx context.Context, c *Call, on redis.Conn, timeout tim
 	life, cancel := context.WithTimeout(d.life, timeout)
 	defer cancel()
 	reply, err := redis.DoContext(on, life, r.Cmd, r.List()...)
-	if err != nil && strings.HasSuffix(err.Error(), "does not support ConnWithContext") {
+	if lacksContexts(err) {
 		return doWithTimeout(on, timeout, r) // nothing was sent
 	}
 	return reply, err
