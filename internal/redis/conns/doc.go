@@ -58,7 +58,8 @@
 //     connection. Only the reader ends calls.
 //   - All callers wait for one dial, which has the whole dial timeout, and ends
 //     with the server's first answer, as a link's. Each waits only as long as
-//     its own limit.
+//     its own limit. Once the dial has taken 100 ms, calls also use idle
+//     connections of the pool. If it fails, they try one (aside.go).
 //   - An unasked line that refuses clients (DENIED, max number of clients) is
 //     the error of all calls. Any other unasked answer ends the connection.
 //
