@@ -11,13 +11,13 @@ import (
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
-// New connections hang, and callers keep the open ones busy. Each hold is
-// renewed over these, nearly all in time.
+// New connections hang, or are accepted and then silent, and callers keep the
+// open ones busy. Each hold is renewed over these, nearly all in time.
 func TestHoldsOutliveHungDials(t *testing.T) {
 	t.Parallel()
 	type network = locktest.HungDials
 	type client = func(...relock.ClientOption) *relock.Client
-	testkit.Each(t, map[string]func(testing.TB) (*network, client){
+	testkit.Each(t, map[string]locktest.OnHungDials{
 		"one server": func(t testing.TB) (*network, client) {
 			s := redistest.StartTCP(t)
 			d := locktest.NewHungDials(t, s)
@@ -46,8 +46,5 @@ func TestHoldsOutliveHungDials(t *testing.T) {
 				return newClientOnly(t, rdb, opts...)
 			}
 		},
-	}, func(t *testing.T, _ string, start func(testing.TB) (*network, client)) {
-		d, open := start(t)
-		d.Check(t, open)
-	})
+	}, func(t *testing.T, _ string, start locktest.OnHungDials) { start.Check(t) })
 }

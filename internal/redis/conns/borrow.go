@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // isLent reports whether a connection of the pool is in use, or being opened.
@@ -17,7 +19,18 @@ func (d *lender) putBack(used redis.Conn) {
 	case d.returned <- used:
 	default:
 		d.toPool(used)
+		nudge(d.freed)
 	}
+}
+
+// borrowFreed is borrow for one of several calls. If there are more idle
+// connections, the next call has one, too.
+func (d *lender) borrowFreed(ctx context.Context) redis.Conn {
+	conn := d.borrow(ctx, driver.MinLimit)
+	if conn != nil {
+		nudge(d.freed)
+	}
+	return conn
 }
 
 // borrow takes an idle connection from the pool. It returns nil if there is

@@ -19,7 +19,7 @@ type detour struct {
 	limit    time.Duration    // for the answers
 	requests []driver.Request // the detour's own: a copy may outlive the call
 
-	dialled <-chan struct{}      // closed when the dial of the link ends; nil without one
+	dialled <-chan struct{}      // closed when the dial of the link ends; nil after that
 	lent    <-chan redis.Conn    // of callers that return one; nil while none is wanted
 	answers chan []driver.Result // to the copies
 	timer   *time.Timer          // when the next copy is due
@@ -40,19 +40,14 @@ const (
 	maxCopies  = 6
 )
 
-// newDetour returns a detour beside a dial, which has a moment first. The dial
-// may be nil.
+// newDetour returns a detour beside a dial, which has a moment first.
 func (l *poolLink) newDetour(o *opening, limit time.Duration, requests []driver.Request) *detour {
 	d := &detour{
 		link: l, limit: limit, requests: slices.Clone(requests), answers: make(chan []driver.Result, maxCopies),
-		end: time.Now().Add(limit),
+		dialled: o.done, end: time.Now().Add(limit),
 	}
 	d.pause = max(min(limit/headStarts, driver.MinConnect), time.Millisecond)
-	var wait time.Duration
-	if o != nil {
-		d.dialled, wait = o.done, time.Until(o.begun.Add(d.pause))
-	}
-	d.timer = time.NewTimer(wait)
+	d.timer = time.NewTimer(time.Until(o.begun.Add(d.pause)))
 	return d
 }
 

@@ -151,14 +151,6 @@ func TestLateCopiesAreNotSent(t *testing.T) {
 	require.LessOrEqual(t, proxy.Count(faults.Command("ECHO")), 3, "at 0, 2 and 6 sixteenths of the limit")
 }
 
-// That another copy was sent is not forgotten by the next sending.
-func TestResentStays(t *testing.T) {
-	sent := driver.Result{Sent: time.Now(), Answered: true}
-	first := sent
-	first.Resent = true
-	require.True(t, resent([]driver.Result{first}, []driver.Result{sent})[0].Resent)
-}
-
 // While all dials of a link are late, each has twice the time of the one before
 // it, up to the dial timeout.
 func TestDialsOfALinkHaveEverMoreTime(t *testing.T) {

@@ -56,8 +56,10 @@
 //     and its connection lifetime retire it too.
 //   - A break ends the written calls as unanswered; the others use the next
 //     connection. Only the reader ends calls.
-//   - All callers wait for one dial, which has the whole dial timeout. Each
-//     waits only as long as its own limit.
+//   - All callers wait for one dial, which has the whole dial timeout, and ends
+//     with the server's first answer, as a link's. Each waits only as long as
+//     its own limit. Once the dial has taken 100 ms, calls also use idle
+//     connections of the pool. If it fails, they try one (aside.go).
 //   - An unasked line that refuses clients (DENIED, max number of clients) is
 //     the error of all calls. Any other unasked answer ends the connection.
 //
@@ -65,13 +67,15 @@
 //
 // A [driver.Link] is a dedicated connection of a worker or of the subscription.
 // A batch takes a detour (detour.go) while there is none: its dial was refused,
-// hangs, or has no room at the server or in the process. A dial has a moment
-// first, a 48th of a lease. The detour uses an idle connection of the pool, or
-// else the shared one, or else the next one that a caller returns. If no answer
-// comes, a copy of the batch goes over another connection: after a 24th of a
-// lease, and then after twice the time each. The first whole answer counts. The
-// link's own connection is used if it is there before that. The next batch
-// dials again. A subscription never takes a detour; its waiters poll.
+// hangs, or has no room at the server or in the process. A dial ends with the
+// server's first answer (greet.go), so a new connection that is accepted and
+// then silent is a dial that hangs, too. A dial has a moment first, a 48th of a
+// lease. The detour uses an idle connection of the pool, or else the shared
+// one, or else the next one that a caller returns. If no answer comes, a copy
+// of the batch goes over another connection: after a 24th of a lease, and then
+// after twice the time each. The first whole answer counts. The link's own
+// connection is used if it is there before that. The next batch dials again. A
+// subscription never takes a detour; its waiters poll.
 //
 //   - A subscription (subscribe.go) has several channels, which are added and
 //     dropped while it is received. One goroutine reads. A short one writes, if
@@ -89,8 +93,8 @@
 //     place in the pool.
 //   - An error in the middle is the result of all requests after it.
 //   - WAIT follows the answers to its batch, if something was granted.
-//   - A full server accepts a connection and then closes it. So a batch that
-//     broke before the first answer on a new connection is sent again.
+//   - A full server accepts a connection and then closes it. So no batch is
+//     sent before the first answer on a new connection.
 //   - Of a batch that was sent again, Result.Resent is true: the earlier copy
 //     may have done the work, or may still do it.
 //

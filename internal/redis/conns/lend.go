@@ -25,8 +25,11 @@ type lender struct {
 	// returned takes a connection that a caller returns, with its slot, to
 	// a worker that waits for one. It has no buffer.
 	returned chan redis.Conn
-	dialer   *wire.Dialer  // of our own pool
-	sockets  *wire.Sockets // of the connections that dialer opened
+	// freed has a value after a connection was returned to the pool, for
+	// one of the calls that wait for that.
+	freed   chan struct{}
+	dialer  *wire.Dialer  // of our own pool
+	sockets *wire.Sockets // of the connections that dialer opened
 	// borrowings are contexts for the next callers. Without them each call
 	// would cost one object more.
 	borrowings sync.Pool

@@ -23,7 +23,6 @@ type poolLink struct {
 
 	mu      sync.Mutex
 	conn    redis.Conn // nil while there is none
-	fresh   bool       // the server has not answered on it yet
 	opening *opening   // nil while no dial is under way
 	feed    *feed      // of the subscription under way
 	waiting *waiting   // of the pipeline under way; nil if there is none
@@ -47,12 +46,7 @@ func (l *poolLink) Pipeline(limit driver.BatchLimit, requests []driver.Request) 
 			return outcomes
 		}
 	}
-	outcomes := repeated(l.exchange(conn, limit.Own, requests), around != nil && around.copies > 0)
-	if !l.isRefused(outcomes[0]) {
-		return outcomes
-	}
-	again, _ := l.newDetour(nil, limit.Borrowed, requests).run(nil)
-	return resent(outcomes, again)
+	return repeated(l.exchange(conn, limit.Own, requests), around != nil && around.copies > 0)
 }
 
 // exchange sends the requests over the link's own connection.
@@ -189,18 +183,14 @@ func (l *poolLink) Cut() {
 	}
 }
 
-// drop closes a connection, on a goroutine. The Close of a user's connection
-// may block, and the caller of drop has others to serve.
+// drop closes a connection of the link.
 func (l *poolLink) drop(conn redis.Conn) {
 	l.mu.Lock()
 	if l.conn == conn {
 		l.conn = nil
 	}
 	l.mu.Unlock()
-	cut := func() { _ = conn.Close() }
-	if !l.driver.tasks.Start(cut) {
-		cut()
-	}
+	l.driver.discard(conn)
 }
 
 func (l *poolLink) Close() {

@@ -39,7 +39,7 @@ func (l *poolLink) dial(o *opening, limit time.Duration) {
 	limit = min(max(limit, l.slow, driver.MinConnect), l.driver.dialTimeout)
 	ctx, cancel := l.driver.bound(l.life, limit)
 	defer cancel()
-	o.conn, o.err = l.driver.dial(ctx)
+	o.conn, o.err = l.driver.dialGreeted(ctx)
 	l.slow = slower(limit, o.err)
 	l.keep(o)
 	close(o.done)
@@ -51,7 +51,7 @@ func (l *poolLink) keep(o *opening) {
 	l.opening = nil
 	unwanted := l.closed && o.err == nil
 	if !l.closed && o.err == nil {
-		l.conn, l.fresh = o.conn, true
+		l.conn = o.conn
 	}
 	l.mu.Unlock()
 	if unwanted {
@@ -67,27 +67,4 @@ func slower(limit time.Duration, err error) time.Duration {
 		return 2 * limit
 	}
 	return 0
-}
-
-// isRefused reports whether the server has refused the link's connection. The
-// server accepts each connection first. So only the first answer shows it, or a
-// break in its place.
-func (l *poolLink) isRefused(first driver.Result) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	fresh := l.fresh
-	l.fresh = fresh && !first.Answered && !driver.IsAnswer(first.Err)
-	return driver.IsRefusal(first.Err) || fresh && first.Broke()
-}
-
-// resent returns the results of a batch that was sent again. For a request that
-// was not sent again, the first result stays.
-func resent(first, again []driver.Result) []driver.Result {
-	for i, o := range again {
-		if !o.Sent.IsZero() {
-			o.Resent = o.Resent || first[i].Resent || first[i].Unanswered()
-			first[i] = o
-		}
-	}
-	return first
 }

@@ -20,20 +20,13 @@ import (
 // instead of closing the connection. The connection is dialled when it is first
 // used, and again after it was lost.
 type pipeline struct {
-	server    *server
+	lender    *lender
 	idle, age time.Duration // after which it is not used again; 0 is no limit
 
 	stream  atomic.Pointer[stream] // nil while there is none
 	calls   sync.Pool              // that have ended
 	mu      sync.Mutex
 	dialing *dialing // nil while no dial is under way; guarded by mu
-}
-
-// dialing is one attempt to connect, for all calls that wait for it.
-type dialing struct {
-	done   chan struct{}
-	stream *stream
-	err    error
 }
 
 var (
@@ -55,20 +48,23 @@ func (p *pipeline) call(ctx context.Context, limit driver.Limits, r driver.Reque
 		case limit.HasPassed(now):
 			return driver.Result{Err: driver.ErrTimeout}
 		}
-		s, err := p.connect(ctx, now, limit.At(now).Connect)
-		if err != nil {
-			return driver.Result{Err: p.server.orClosed(err)}
+		s, idle, err := p.connect(ctx, now, limit.At(now).Connect)
+		switch {
+		case err != nil:
+			return driver.Result{Err: p.lender.orClosed(err)}
+		case idle != nil:
+			return p.lender.call(ctx, limit, idle, r)
 		}
 		if o = p.callOn(ctx, s, limit, r); !errors.Is(o.Err, errUnsent) {
 			return o
 		}
 	}
-	return driver.Result{Err: p.server.orClosed(o.Err)}
+	return driver.Result{Err: p.lender.orClosed(o.Err)}
 }
 
 func (p *pipeline) callOn(ctx context.Context, s *stream, limit driver.Limits, r driver.Request) driver.Result {
 	start := time.Now()
-	c := newSharedCall(&p.calls, start.Add(driver.Below(p.server.commandTimeout, limit.At(start).Answer)))
+	c := newSharedCall(&p.calls, start.Add(driver.Below(p.lender.commandTimeout, limit.At(start).Answer)))
 	if !s.send(c, r, start) {
 		return driver.Result{Err: s.unsent()}
 	}
@@ -79,8 +75,8 @@ func (p *pipeline) callOn(ctx context.Context, s *stream, limit driver.Limits, r
 // Close ends the calls on a connection of our own by closing it.
 func (p *pipeline) await(ctx context.Context, s *stream, c *Call, start time.Time) driver.Result {
 	var life <-chan struct{}
-	if !p.server.own {
-		life = p.server.life.Done()
+	if !p.lender.own {
+		life = p.lender.life.Done()
 	}
 	outcome, why := c.wait(ctx, life)
 	if why == nil {
@@ -107,7 +103,7 @@ func (p *pipeline) openAt(now time.Time) *stream {
 // batch runs the commands together, within limit.
 func (p *pipeline) batch(ctx context.Context, s *stream, limit time.Duration, requests []driver.Request) []driver.Result {
 	start := time.Now()
-	until := start.Add(driver.Below(p.server.commandTimeout, limit))
+	until := start.Add(driver.Below(p.lender.commandTimeout, limit))
 	calls := make([]*Call, len(requests))
 	for i := range calls {
 		calls[i] = newSharedCall(&p.calls, until)
@@ -122,31 +118,6 @@ func (p *pipeline) batch(ctx context.Context, s *stream, limit time.Duration, re
 	return outcomes
 }
 
-// connect returns the connection that is usable at now. If it must be dialled,
-// connect waits for it.
-func (p *pipeline) connect(ctx context.Context, now time.Time, limit time.Duration) (*stream, error) {
-	if s := p.openAt(now); s != nil {
-		return s, nil
-	}
-	limit = driver.Below(p.server.dialTimeout, limit)
-	s, d, err := p.current()
-	if d == nil {
-		return s, err
-	}
-	timer := time.NewTimer(withGrace(limit))
-	defer timer.Stop()
-	select {
-	case <-d.done:
-		return d.stream, d.err
-	case <-timer.C:
-		return nil, errDialTimeout
-	case <-ctx.Done():
-		return nil, driver.ErrAbandoned
-	case <-p.server.life.Done():
-		return nil, errs.ErrClosed
-	}
-}
-
 // current returns the open connection, or else the attempt to open one. It
 // starts an attempt unless one is under way.
 func (p *pipeline) current() (*stream, *dialing, error) {
@@ -156,8 +127,9 @@ func (p *pipeline) current() (*stream, *dialing, error) {
 		return s, nil, nil
 	}
 	if p.dialing == nil {
-		d := &dialing{done: make(chan struct{})}
-		if !p.server.tasks.Start(func() { p.dial(d) }) {
+		d := newDialing(p.lender.life)
+		if !p.lender.tasks.Start(func() { p.dial(d) }) {
+			d.end()
 			return nil, nil, errs.ErrClosed
 		}
 		p.dialing = d
@@ -167,19 +139,20 @@ func (p *pipeline) current() (*stream, *dialing, error) {
 
 // dial connects, and then reads answers until the connection is lost.
 func (p *pipeline) dial(d *dialing) {
-	ctx, cancel := context.WithTimeout(p.server.opening, p.server.dialTimeout)
-	conn, err := p.server.dial(ctx)
+	ctx, cancel := context.WithTimeout(p.lender.opening, p.lender.dialTimeout)
+	conn, err := p.lender.dialGreeted(ctx)
 	cancel()
 	if err == nil {
-		d.stream = newStream(p.server, conn)
+		d.stream = newStream(&p.lender.server, conn)
 	} else {
-		d.err = p.server.explain(err)
+		d.err = p.lender.explain(err)
 	}
 	p.mu.Lock()
 	p.stream.Store(d.stream)
 	p.dialing = nil
 	p.mu.Unlock()
 	close(d.done)
+	d.end()
 	if d.stream != nil {
 		d.stream.run()
 	}

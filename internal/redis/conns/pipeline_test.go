@@ -49,12 +49,12 @@ func TestSharedConnection(t *testing.T) {
 // Few calls have a connection each, out of the pool; those beyond share one.
 func TestCallsBeyondAFewShare(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t, withCommandTimeout(testkit.Patience))
+	b := newOpenBench(t, withCommandTimeout(testkit.Patience))
 	b.pool.apart = crowd
 	b.server.Pause(t)
 	results := b.burst(4 * crowd)
 	testkit.Eventually(t, testkit.Patience, func() bool { return b.pool.Sending() == 4*crowd }, "under way")
-	require.True(t, b.proxy.Await(faults.Command("ECHO"), 4*crowd, testkit.Patience), "each has its connection")
+	require.True(t, b.proxy.Await(faults.Command("ECHO"), 1+4*crowd, testkit.Patience), "each has its connection")
 	b.server.Resume(t)
 	testkit.AllWithin(t, results, testkit.Patience)
 	require.Equal(t, crowd+1, b.open())
@@ -64,14 +64,14 @@ func TestCallsBeyondAFewShare(t *testing.T) {
 // noted.
 func TestLeavingASharedConnection(t *testing.T) {
 	t.Parallel()
-	b := newSharedBench(t)
+	b := newOpenBench(t)
 	answers := make(chan struct{})
 	b.proxy.On(faults.Command("ECHO"), 2, faults.DelayUntil(answers))
 	b.server.Pause(t)
 	before := b.async(context.Background(), "before")
-	require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, testkit.Patience))
+	require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, testkit.Patience))
 	o := b.leave(func() {
-		require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, testkit.Patience))
+		require.True(t, b.proxy.Await(faults.Command("ECHO"), 3, testkit.Patience))
 		b.server.Resume(t)
 		require.NoError(t, testkit.ResultWithin(t, before, testkit.Patience)) // the connection is not silent
 	})
@@ -230,7 +230,7 @@ func TestSilentSharedConnectionWithShortContexts(t *testing.T) {
 func TestSharedConnectionToAReplica(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, map[string]faults.Action{"answered": faults.Delay(100 * time.Millisecond), "silent": faults.DropAnswer}, func(t *testing.T, name string, action faults.Action) {
-		b := newSharedBench(t, withCommandTimeout(2*time.Second))
+		b := newOpenBench(t, withCommandTimeout(2*time.Second))
 		b.proxy.On(faults.Command("GET"), 1, faults.ErrorLine("READONLY You can't write against a read only replica."))
 		b.proxy.On(faults.Command("ECHO"), 1, action)
 		b.server.Pause(t)
@@ -243,7 +243,7 @@ func TestSharedConnectionToAReplica(t *testing.T) {
 		})
 		require.True(t, b.proxy.Await(faults.Command("GET"), 1, testkit.Patience))
 		last := b.async(t.Context(), "last")
-		require.True(t, b.proxy.Await(faults.Command("ECHO"), 1, testkit.Patience))
+		require.True(t, b.proxy.Await(faults.Command("ECHO"), 2, testkit.Patience))
 		b.server.Resume(t)
 		require.NoError(t, testkit.ResultWithin(t, first, testkit.Patience))
 		require.ErrorContains(t, testkit.ResultWithin(t, readOnly, testkit.Patience), "READONLY")

@@ -25,9 +25,9 @@ type Pool struct {
 
 func newPool(c *driver.Config) *Pool {
 	d := &Pool{apart: crowd}
-	d.returned = make(chan redis.Conn)
+	d.returned, d.freed = make(chan redis.Conn), make(chan struct{}, 1)
 	d.init(c)
-	d.shared = &pipeline{server: &d.server}
+	d.shared = &pipeline{lender: &d.lender}
 	return d
 }
 
@@ -94,13 +94,10 @@ func (d *Pool) Send(ctx context.Context, limit driver.Limits, r driver.Request) 
 
 // Call runs one command on a connection of the pool; see [driver.Driver].
 func (d *Pool) Call(ctx context.Context, limit driver.Limits, r driver.Request) driver.Result {
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return driver.Result{Err: driver.ErrAbandoned}
-	case d.own && (ctx.Done() == nil || d.dialer.Interruptible()):
-		return d.run(ctx, limit, nil, r)
 	}
-	return d.callBeside(ctx, limit, r)
+	return d.call(ctx, limit, nil, r)
 }
 
 // CloseWait limits how long Close waits for goroutines. They end immediately

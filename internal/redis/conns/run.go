@@ -25,14 +25,26 @@ func (d *lender) confirm(ctx context.Context, c *Call, conn redis.Conn, timeout 
 	return r.Ack.Judge(reply, err)
 }
 
+// call runs a command on a connection that was borrowed, or on one that it
+// takes if that is nil.
+func (d *lender) call(ctx context.Context, limit driver.Limits, on redis.Conn, r driver.Request) driver.Result {
+	if d.own && (ctx.Done() == nil || d.dialer.Interruptible()) {
+		return d.run(ctx, limit, nil, on, r)
+	}
+	return d.callBeside(ctx, limit, on, r)
+}
+
 // callBeside runs a command on a goroutine, if the caller could not leave it
 // otherwise.
-func (d *lender) callBeside(ctx context.Context, limit driver.Limits, r driver.Request) driver.Result {
+func (d *lender) callBeside(ctx context.Context, limit driver.Limits, on redis.Conn, r driver.Request) driver.Result {
 	c := newCall()
 	started := d.tasks.Start(func() {
-		c.finish(d.run(ctx, limit, c, r))
+		c.finish(d.run(ctx, limit, c, on, r))
 	})
 	if !started {
+		if on != nil {
+			d.putBack(on)
+		}
 		return driver.Result{Err: errs.ErrClosed}
 	}
 	// A user's connection may not support deadlines, so both parts are
@@ -65,21 +77,16 @@ func (d *lender) CallAsking(ctx context.Context, limit driver.Limits, r driver.R
 		return driver.Result{Err: driver.ErrAbandoned}
 	}
 	r.Asking = true
-	return d.callBeside(ctx, limit, r)
+	return d.callBeside(ctx, limit, nil, r)
 }
 
-// run takes a connection and runs the command on it.
-func (d *lender) run(ctx context.Context, limit driver.Limits, c *Call, r driver.Request) driver.Result {
-	now := time.Now()
-	if limit.HasPassed(now) {
-		return driver.Result{Err: driver.ErrTimeout}
-	}
-	conn, err := d.connect(ctx, limit.At(now).Connect)
-	switch {
-	case err != nil && d.life.Err() == nil && hasEnded(ctx):
-		return driver.Result{Err: driver.ErrAbandoned}
-	case err != nil:
-		return driver.Result{Err: d.orClosed(err)}
+// run runs the command on a connection, or on one that it takes if that is nil.
+func (d *lender) run(ctx context.Context, limit driver.Limits, c *Call, conn redis.Conn, r driver.Request) driver.Result {
+	if conn == nil {
+		var err error
+		if conn, err = d.take(ctx, limit); err != nil {
+			return driver.Result{Err: err}
+		}
 	}
 	sent := time.Now()
 	if !c.begin(sent) {
@@ -100,6 +107,22 @@ func (d *lender) run(ctx context.Context, limit driver.Limits, c *Call, r driver
 		o.Err = driver.ErrAbandoned // the write was interrupted
 	}
 	return o
+}
+
+// take takes a connection from the pool, within the limit for that.
+func (d *lender) take(ctx context.Context, limit driver.Limits) (redis.Conn, error) {
+	now := time.Now()
+	if limit.HasPassed(now) {
+		return nil, driver.ErrTimeout
+	}
+	conn, err := d.connect(ctx, limit.At(now).Connect)
+	switch {
+	case err != nil && d.life.Err() == nil && hasEnded(ctx):
+		return nil, driver.ErrAbandoned
+	case err != nil:
+		return nil, d.orClosed(err)
+	}
+	return conn, nil
 }
 
 // result is called after the connection was returned to the pool. A break makes
@@ -167,7 +190,7 @@ func (d *lender) doOnce(ctx context.Context, c *Call, on redis.Conn, timeout tim
 	life, cancel := context.WithTimeout(d.life, timeout)
 	defer cancel()
 	reply, err := redis.DoContext(on, life, r.Cmd, r.List()...)
-	if err != nil && strings.HasSuffix(err.Error(), "does not support ConnWithContext") {
+	if lacksContexts(err) {
 		return doWithTimeout(on, timeout, r) // nothing was sent
 	}
 	return reply, err

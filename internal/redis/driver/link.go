@@ -11,8 +11,7 @@ import "time"
 // The goroutine that sends the batch owns the borrowed connection and returns
 // it to the pool. Any error in the middle of the batch is the result of all
 // requests behind it. The pool then closes the connection. A batch is sent
-// again if a new connection broke before its first answer, or if a borrowed one
-// is silent.
+// again if a borrowed connection is silent.
 
 // BatchLimit limits how long a batch waits for its answers.
 type BatchLimit struct {

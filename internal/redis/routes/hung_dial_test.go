@@ -1,12 +1,13 @@
 package routes_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"net/http/httptest"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/test/faults"
@@ -15,13 +16,14 @@ import (
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
-// New connections hang, and callers keep the open ones busy. Each hold is
-// renewed over these, nearly all in time, with one server and with several.
+// New connections hang, or are accepted and then silent, and callers keep the
+// open ones busy. Each hold is renewed over these, nearly all in time, with one
+// server and with several.
 func TestHoldsOutliveHungDials(t *testing.T) {
 	t.Parallel()
 	type network = locktest.HungDials
 	type client = func(...relock.ClientOption) *relock.Client
-	testkit.Each(t, map[string]func(testing.TB) (*network, client){
+	testkit.Each(t, map[string]locktest.OnHungDials{
 		"Sentinel": func(t testing.TB) (*network, client) {
 			s := redistest.StartSentinels(t, redistest.NoFailover)
 			d := locktest.NewHungDials(t, s.Servers...)
@@ -36,6 +38,23 @@ func TestHoldsOutliveHungDials(t *testing.T) {
 				return locktest.ClusterClient(t, s, append(opts, relock.WithDialer(d.Dial))...)
 			}
 		},
+		"one server": func(t testing.TB) (*network, client) {
+			s := redistest.StartTCP(t)
+			d := locktest.NewHungDials(t, s)
+			return d, func(opts ...relock.ClientOption) *relock.Client {
+				return locktest.NewTestClient(t, s, append(opts, relock.WithDialer(d.Dial))...)
+			}
+		},
+		"a user's pool": func(t testing.TB) (*network, client) {
+			s := redistest.StartTCP(t)
+			d := locktest.NewHungDials(t, s)
+			return d, func(opts ...relock.ClientOption) *relock.Client {
+				pool := &redis.Pool{MaxIdle: 8, DialContext: func(ctx context.Context) (redis.Conn, error) {
+					return redis.DialContext(ctx, s.Network, s.Address, redis.DialContextFunc(d.Dial))
+				}}
+				return locktest.AsUserPool(t, s, pool, opts...)
+			}
+		},
 		"TLS": func(t testing.TB) (*network, client) {
 			s, config := encrypted(t)
 			d := locktest.NewHungDials(t)
@@ -44,21 +63,7 @@ func TestHoldsOutliveHungDials(t *testing.T) {
 				return locktest.NewTestClient(t, s, opts...)
 			}
 		},
-		"TLS, handshakes hang": func(t testing.TB) (*network, client) {
-			s, config := encrypted(t)
-			l := redistest.Listen(t)
-			t.Cleanup(func() { require.NoError(t, l.Close()) })
-			d := locktest.NewHungDials(t)
-			d.Hole = l.Addr().String()
-			return d, func(opts ...relock.ClientOption) *relock.Client {
-				opts = append(opts, relock.WithDialer(d.Dial), relock.WithTLS(config))
-				return locktest.NewTestClient(t, s, opts...)
-			}
-		},
-	}, func(t *testing.T, _ string, start func(testing.TB) (*network, client)) {
-		d, open := start(t)
-		d.Check(t, open)
-	})
+	}, func(t *testing.T, _ string, start locktest.OnHungDials) { start.Check(t) })
 }
 
 // encrypted returns a server that encrypts, and takes a moment for a lock, and

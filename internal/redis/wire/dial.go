@@ -110,6 +110,19 @@ func (c *Conn) ask(ctx context.Context, r *driver.Request) error {
 	return c.checkGreeting()
 }
 
+// Greet waits for the server's first answer on a new connection. One that has
+// logged in has it. Others ask for it. The server may have spoken before, and
+// may say no more: a wait on the socket that begins with the write misses that.
+func (c *Conn) Greet(ctx context.Context) error {
+	if c.answers.whole.Load() > 0 {
+		return nil
+	}
+	if _, err := c.doBeside(ctx, c.timeout, driver.Request{Cmd: "PING"}); err != nil {
+		return err
+	}
+	return c.checkGreeting()
+}
+
 func (d *Dialer) open(ctx context.Context, network, address string) (*socket, error) {
 	if d.connect != nil {
 		return d.openAsUser(ctx, network, address)

@@ -104,8 +104,7 @@ const MomentOfALock = 20 * time.Millisecond
 // HungDials is a network whose new connections hang after a time. Servers take
 // a moment for a lock, so that callers keep connections.
 type HungDials struct {
-	Hole string // if it is set, connections are opened there, where none is answered
-
+	hole    string                   // where all are accepted, and none is answered; "" if dials hang
 	servers map[string]*faults.Proxy // by address
 	hang    atomic.Bool
 }
@@ -124,8 +123,8 @@ func NewHungDials(t testing.TB, servers ...*redistest.Server) *HungDials {
 // Dial connects, or hangs.
 func (d *HungDials) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if d.hang.Load() {
-		if d.Hole != "" {
-			return new(net.Dialer).DialContext(ctx, "tcp", d.Hole)
+		if d.hole != "" {
+			return new(net.Dialer).DialContext(ctx, "tcp", d.hole)
 		}
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -136,13 +135,25 @@ func (d *HungDials) Dial(ctx context.Context, network, address string) (net.Conn
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// Check requires that holds outlive dials that hang. open opens a client on the
-// network, with the options. The watchdog has no connection when they begin.
-func (d *HungDials) Check(t testing.TB, open func(...relock.ClientOption) *relock.Client) {
-	t.Helper()
-	late, busy := &LateRenewals{Lease: 6 * time.Second}, 2
-	c := open(late.Observer())
-	require.Positive(t, GrantOthers(t, c, busy, time.Second), "connects")
-	d.hang.Store(true)
-	late.CheckHolds(t, c, busy)
+// OnHungDials starts servers, and returns their network, and what opens a
+// client on it.
+type OnHungDials func(testing.TB) (d *HungDials, open func(...relock.ClientOption) *relock.Client)
+
+// Check requires that holds outlive dials that hang, and connections that are
+// accepted and then silent. The watchdog has no connection when they begin.
+func (start OnHungDials) Check(t *testing.T) {
+	testkit.Each(t, map[string]bool{"hang": false, "are silent": true}, func(t *testing.T, _ string, silent bool) {
+		d, open := start(t)
+		if silent {
+			l := redistest.Listen(t)
+			t.Cleanup(func() { require.NoError(t, l.Close()) })
+			d.hole = l.Addr().String()
+		}
+		const busy = 8 // more than have a connection each
+		late := &LateRenewals{Lease: 6 * time.Second}
+		c := open(late.Observer())
+		require.Positive(t, GrantOthers(t, c, 2, time.Second), "connects")
+		d.hang.Store(true)
+		late.CheckHolds(t, c, busy)
+	})
 }

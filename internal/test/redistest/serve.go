@@ -49,13 +49,18 @@ func Serve(t testing.TB, listener net.Listener, answer func(net.Conn)) *Server {
 	return &Server{Network: "tcp", Address: listener.Addr().String()}
 }
 
+const pong = "+PONG\r\n"
+
 // ServeText runs a server that sends the text on each connection after the
-// given number of requests. It then ends the connection.
+// given number of requests. It then ends the connection. A PING before that is
+// answered, and does not count.
 func ServeText(t testing.TB, text string, requests int) *Server {
 	return Serve(t, Listen(t), func(conn net.Conn) {
-		for lines, left := bufio.NewReader(conn), requests; left > 0; left-- {
-			for range 5 {
-				_, _ = lines.ReadString('\n')
+		from := redis.NewConn(conn, 0, 0) // a request is an array, as a reply may be
+		for left := requests; left > 0; left-- {
+			if args, _ := redis.Strings(from.Receive()); len(args) > 0 && args[0] == "PING" {
+				_, _ = io.WriteString(conn, pong)
+				left++
 			}
 		}
 		_, _ = fmt.Fprint(conn, text)
@@ -65,11 +70,15 @@ func ServeText(t testing.TB, text string, requests int) *Server {
 }
 
 // ServeReplies runs a server that speaks Redis's protocol, and gives each
-// command the reply that the test chooses.
+// command the reply that the test chooses. PING gets that of Redis.
 func ServeReplies(t testing.TB, reply func(args []string) string) *Server {
 	return Serve(t, Listen(t), func(conn net.Conn) {
-		requests := redis.NewConn(conn, 0, 0) // a request is an array, as a reply may be
+		requests := redis.NewConn(conn, 0, 0) // see ServeText
 		for args, err := redis.Strings(requests.Receive()); err == nil; args, err = redis.Strings(requests.Receive()) {
+			if args[0] == "PING" {
+				_, _ = io.WriteString(conn, pong)
+				continue
+			}
 			_, _ = io.WriteString(conn, reply(args))
 		}
 	})
