@@ -153,7 +153,8 @@ func newRawPairs(b *testing.B, s *redistest.Server) func() time.Duration {
 		return redis.Dial(s.Network, s.Address, redis.DialReadTimeout(3*time.Second), redis.DialWriteTimeout(3*time.Second))
 	}}
 	b.Cleanup(func() { require.NoError(b, pool.Close()) })
-	release := redis.NewScript(1, "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0")
+	release := redis.NewScript(1,
+		"if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0")
 	do := func(command func(redis.Conn) (any, error)) {
 		conn := pool.Get()
 		defer conn.Close() //nolint:errcheck // the command's error counts

@@ -89,14 +89,17 @@ func TestIsRetryableErr(t *testing.T) {
 		for _, err := range all {
 			for _, wrapped := range []error{
 				err, fmt.Errorf("job 7: %w", err), locking(err), locking(fmt.Errorf("again: %w", err)),
-				&relock.NodeError{Node: 2, Err: err}, errors.Join(errors.New("boom"), err), fmt.Errorf("%w and %w", errors.New("boom"), err),
+				&relock.NodeError{Node: 2, Err: err}, errors.Join(errors.New("boom"), err),
+				fmt.Errorf("%w and %w", errors.New("boom"), err),
 			} {
 				require.Equal(t, want, relock.IsRetryableErr(wrapped), "%#v", wrapped)
 			}
 			for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
 				for _, ended := range []error{
-					errs.Both(end, err), errs.Both(err, end), errors.Join(err, end), locking(errors.Join(err, fmt.Errorf("x: %w", end))),
-					&relock.NodeError{Err: errs.Both(fmt.Errorf("x: %w", end), err)}, errors.Join(errors.Join(err, err), errors.Join(nil, end)),
+					errs.Both(end, err), errs.Both(err, end), errors.Join(err, end),
+					locking(errors.Join(err, fmt.Errorf("x: %w", end))),
+					&relock.NodeError{Err: errs.Both(fmt.Errorf("x: %w", end), err)},
+					errors.Join(errors.Join(err, err), errors.Join(nil, end)),
 				} {
 					require.False(t, relock.IsRetryableErr(ended), "%#v", ended)
 				}
@@ -116,10 +119,14 @@ func TestIsRetryableErrOfDials(t *testing.T) {
 	_, refused := net.Dial("tcp", address)
 	_, timeout := net.DialTimeout("tcp", address, 1)
 	_, noSocket := net.Dial("unix", t.TempDir()+"/none")
-	resolver := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no network") }}
+	resolver := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("no network")
+	}}
 	_, noName := (&net.Dialer{Resolver: resolver}).Dial("tcp", "redis.invalid:6379")
 	require.ErrorIs(t, timeout, context.DeadlineExceeded)
-	for name, err := range map[string]error{"refused": refused, "timeout": timeout, "no socket": noSocket, "no name": noName} {
+	for name, err := range map[string]error{
+		"refused": refused, "timeout": timeout, "no socket": noSocket, "no name": noName,
+	} {
 		require.Error(t, err, name)
 		require.True(t, relock.IsRetryableErr(err), "%s: %v", name, err)
 	}
@@ -156,7 +163,8 @@ func TestErrorTexts(t *testing.T) {
 
 // reasons are those that callers test for.
 var reasons = []error{
-	relock.ErrLockAcquiredByOthers, relock.ErrNotHeld, relock.ErrLockLost, relock.ErrInvalid, relock.ErrClosed, relock.ErrQuorum,
+	relock.ErrLockAcquiredByOthers, relock.ErrNotHeld, relock.ErrLockLost, relock.ErrInvalid, relock.ErrClosed,
+	relock.ErrQuorum,
 	relock.ErrKeyConflict, relock.ErrUpgrade, relock.ErrQueueFull, relock.ErrReplicas, relock.ErrMaxHold, relock.ErrForced,
 	relock.ErrDenied, relock.ErrUnconfirmed,
 }

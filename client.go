@@ -127,7 +127,8 @@ func newClient(c *clientConfig, d driver.Driver, sharded bool) (*Client, error) 
 		return nil, wrap("new client", "", err)
 	}
 	m := lease.New(lease.Config{
-		Identity: id, Prefix: c.prefix, Driver: d, Logger: c.logger, DialTimeout: c.DialTimeout, CommandTimeout: c.CommandTimeout,
+		Identity: id, Prefix: c.prefix, Driver: d, Logger: c.logger, DialTimeout: c.DialTimeout,
+		CommandTimeout: c.CommandTimeout,
 		ReleaseOnClose: c.releaseOnClose, Hooks: c.hooks(), Limits: lease.DefaultLimits(),
 	})
 	return &Client{engine: m, config: c}, nil

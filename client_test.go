@@ -63,7 +63,9 @@ func TestSetNEXRefusesExpiry(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.OnShared(t)
 	key := "raw:" + uuid.NewString()
-	for _, expiry := range []time.Duration{0, -1, -time.Hour, 1, 9 * time.Millisecond, 10500 * time.Microsecond, 1<<63 - 1} {
+	for _, expiry := range []time.Duration{
+		0, -1, -time.Hour, 1, 9 * time.Millisecond, 10500 * time.Microsecond, 1<<63 - 1,
+	} {
 		done, err := c.SetNEX(t.Context(), key, "value", expiry)
 		require.ErrorIs(t, err, relock.ErrInvalid)
 		require.ErrorContains(t, err, "expiry")
@@ -87,8 +89,10 @@ func TestEval(t *testing.T) {
 		"return redis.status_reply('FINE')": "FINE",
 		"return '\\0\\r\\n\\255'":           "\x00\r\n\xff",
 		"return {}":                         []any{},
-		"return {1, {'two', {3, false}}, redis.status_reply('four')}": []any{int64(1), []any{"two", []any{int64(3), nil}}, "four"},
-		"return {KEYS[1], KEYS[2], ARGV[1], ARGV[2]}":                 []any{"a", "{b}", "7", "\x00"},
+		"return {1, {'two', {3, false}}, redis.status_reply('four')}": []any{
+			int64(1), []any{"two", []any{int64(3), nil}}, "four",
+		},
+		"return {KEYS[1], KEYS[2], ARGV[1], ARGV[2]}": []any{"a", "{b}", "7", "\x00"},
 	} {
 		script := relock.NewScript(source)
 		for n := range 3 { // in full, by digest, and after the server has forgotten it
@@ -128,7 +132,9 @@ func TestEvalErrors(t *testing.T) {
 		require.Equal(t, relock.Error{Op: "eval", Key: "some key", Err: e.Err}, *e)
 		require.False(t, relock.IsRetryableErr(err))
 	}
-	for script, mistake := range map[*relock.Script]string{nil: "script: is nil", {}: "script: was not made by NewScript"} {
+	for script, mistake := range map[*relock.Script]string{
+		nil: "script: is nil", {}: "script: was not made by NewScript",
+	} {
 		requireMistakes(t, second(c.Eval(t.Context(), script, nil)), "eval", mistake)
 	}
 }
@@ -139,7 +145,9 @@ func TestReleaseOnClose(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	watcher := locktest.NewTestClient(t, s)
-	testkit.Each(t, map[string][]relock.ClientOption{"released": {relock.WithReleaseOnClose()}, "kept": nil}, func(t *testing.T, name string, opts []relock.ClientOption) {
+	testkit.Each(t, map[string][]relock.ClientOption{
+		"released": {relock.WithReleaseOnClose()}, "kept": nil,
+	}, func(t *testing.T, name string, opts []relock.ClientOption) {
 		c := locktest.Sibling(t, s, watcher, opts...)
 		var holds []relock.Hold
 		for i := range 250 {
@@ -150,7 +158,9 @@ func TestReleaseOnClose(t *testing.T) {
 		require.NoError(t, r.Lock(t.Context()))
 		minimum := relock.NewRedisLock(name+"m", c, relock.WithMinHold(time.Minute))
 		require.NoError(t, minimum.Lock(t.Context()))
-		waits := testkit.Async(t, func() error { return relock.NewRedisLock(name, watcher, relock.WithBlock()).Lock(t.Context()) })
+		waits := testkit.Async(t, func() error {
+			return relock.NewRedisLock(name, watcher, relock.WithBlock()).Lock(t.Context())
+		})
 		awaitWaiting(t, watcher, name, 1)
 
 		require.NoError(t, c.Close())
@@ -162,7 +172,8 @@ func TestReleaseOnClose(t *testing.T) {
 			require.Len(t, list(t, watcher, name+"*"), 252)
 			require.NoError(t, watcher.ForceUnlock(t.Context(), name, "the test is over"))
 		} else {
-			testkit.Eventually(t, testkit.Patience, func() bool { return len(list(t, watcher, name+"*")) == 2 }, "the minimum hold, and that of the waiter")
+			testkit.Eventually(t, testkit.Patience, func() bool { return len(list(t, watcher, name+"*")) == 2 },
+				"the minimum hold, and that of the waiter")
 			require.Equal(t, relock.StateKept, locktest.Inspect(t, watcher, name+"m").State)
 		}
 		require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))

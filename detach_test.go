@@ -161,9 +161,14 @@ func TestDetachRefuses(t *testing.T) {
 		"context":       {nil, fresh(), time.Minute, relock.ErrInvalid},
 		"cancelled":     {ended, fresh(), time.Minute, context.Canceled},
 		"two levels":    {t.Context(), outer, time.Minute, relock.ErrInvalid},
-		"several keys":  {t.Context(), locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, c).Acquire), time.Minute, relock.ErrInvalid},
-		"other client":  {t.Context(), locktest.Take(t, relock.NewRedisLock("other", locktest.Sibling(t, s, c)).Acquire), time.Minute, relock.ErrInvalid},
-		"write lock":    {t.Context(), locktest.Take(t, relock.NewRWLock("rw", c).Acquire), time.Minute, relock.ErrInvalid},
+		"several keys": {
+			t.Context(), locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, c).Acquire), time.Minute, relock.ErrInvalid,
+		},
+		"other client": {
+			t.Context(), locktest.Take(t, relock.NewRedisLock("other", locktest.Sibling(t, s, c)).Acquire),
+			time.Minute, relock.ErrInvalid,
+		},
+		"write lock": {t.Context(), locktest.Take(t, relock.NewRWLock("rw", c).Acquire), time.Minute, relock.ErrInvalid},
 	}, func(t *testing.T, _ string, tt attempt) {
 		require.ErrorIs(t, second(c.Detach(tt.ctx, tt.hold, tt.d)), tt.want)
 		if tt.hold != nil {
@@ -186,7 +191,8 @@ func TestDetachUnconfirmed(t *testing.T) {
 		require.Empty(t, token)
 		require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrNotHeld)
 		proxy.Resume()
-		testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, direct, "k").State == relock.StateFree }, "the lock stays")
+		testkit.Eventually(t, testkit.Patience,
+			func() bool { return locktest.Inspect(t, direct, "k").State == relock.StateFree }, "the lock stays")
 	})
 }
 
@@ -260,7 +266,8 @@ func TestDetachIsObserved(t *testing.T) {
 		require.NoError(t, resumed(t, c, token).Unlock(t.Context()))
 		_, err := c.Resume(t.Context(), token)
 		require.Error(t, err)
-		require.Equal(t, []string{"lock k <nil>", "hold k <nil>", "lock k <nil>", "hold k <nil>", "lock k " + err.Error()}, events)
+		require.Equal(t, []string{"lock k <nil>", "hold k <nil>", "lock k <nil>", "hold k <nil>", "lock k " + err.Error()},
+			events)
 		require.Equal(t, `relock: resume "k": lock lost (the token was used, or its time is over)`, err.Error())
 		require.NotContains(t, log.String(), token)
 	})
@@ -277,7 +284,8 @@ func TestDetachPermissions(t *testing.T) {
 			h := locktest.Take(t, newLock("k", c, relock.WithMinHold(20*time.Millisecond)).Acquire)
 			token := detached(t, c, h, time.Minute)
 			require.NoError(t, resumed(t, c, token).Unlock(t.Context()))
-			testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", locktest.KeyOf(c, "k")) == int64(0) }, "it is kept for longer")
+			testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", locktest.KeyOf(c, "k")) == int64(0) },
+				"it is kept for longer")
 		})
 	}
 }

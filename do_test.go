@@ -24,7 +24,8 @@ func TestDo(t *testing.T) {
 		run := func(fn func(context.Context) error) error { return l.Do(t.Context(), fn) }
 		for name, check := range map[string]func(t *testing.T){
 			"fn's error comes back as it is": func(t *testing.T) {
-				require.Equal(t, locktest.ErrMine, run(func(context.Context) error { return locktest.ErrMine })) //nolint:testifylint // identity is meant
+				//nolint:testifylint // identity is meant
+				require.Equal(t, locktest.ErrMine, run(func(context.Context) error { return locktest.ErrMine }))
 			},
 			"the context carries the hold and is cancelled at the end": func(t *testing.T) {
 				var kept context.Context
@@ -41,7 +42,8 @@ func TestDo(t *testing.T) {
 			},
 			"the context is cancelled with the caller's": func(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
-				require.Equal(t, locktest.ErrMine, l.Do(ctx, func(ctx context.Context) error { //nolint:testifylint // identity is meant
+				//nolint:testifylint // identity is meant
+				require.Equal(t, locktest.ErrMine, l.Do(ctx, func(ctx context.Context) error {
 					cancel(locktest.ErrMine)
 					return testkit.EndedWithin(t, ctx, testkit.Patience)
 				}))
@@ -91,12 +93,15 @@ func TestNotRun(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, do := range map[string]func(context.Context, func(context.Context) error) error{
-		"a lock": relock.NewRedisLock("k", c).Do, "one attempt": relock.NewRedisLock("k", c).TryDo, "reading": relock.NewRWLock("rw", c).RLocker().Do,
+		"a lock": relock.NewRedisLock("k", c).Do, "one attempt": relock.NewRedisLock("k", c).TryDo,
+		"reading":  relock.NewRWLock("rw", c).RLocker().Do,
 		"a Locker": relock.FromLocker(locker, "k").Do, "a Locker, one attempt": relock.FromLocker(locker, "k").TryDo,
-		"a Locker of others": relock.FromLocker(own{locker}, "k").Do, "in memory": relock.FromLocker(relocktest.NewLocker(), "k").Do,
+		"a Locker of others": relock.FromLocker(own{locker}, "k").Do,
+		"in memory":          relock.FromLocker(relocktest.NewLocker(), "k").Do,
 	} {
 		for what, err := range map[string]error{
-			"refused": refused, "wrapped": fmt.Errorf("job 7: %w", refused), "joined": errors.Join(locktest.ErrMine, refused), "of the function": locktest.ErrMine,
+			"refused": refused, "wrapped": fmt.Errorf("job 7: %w", refused), "joined": errors.Join(locktest.ErrMine, refused),
+			"of the function": locktest.ErrMine,
 		} {
 			got := do(t.Context(), func(context.Context) error { return err })
 			require.False(t, relock.NotRun(got), "%s: %s", name, what)
@@ -107,7 +112,9 @@ func TestNotRun(t *testing.T) {
 			require.Equal(t, what != "of the function", relock.NotRun(err), what)
 		}
 		require.False(t, relock.NotRun(do(t.Context(), locktest.Nothing)), name)
-		for what, err := range map[string]error{"ended before": do(ended, unreached(t)), "no function": do(t.Context(), nil)} {
+		for what, err := range map[string]error{
+			"ended before": do(ended, unreached(t)), "no function": do(t.Context(), nil),
+		} {
 			require.True(t, relock.NotRun(err), "%s: %s", name, what)
 			require.True(t, relock.NotRun(fmt.Errorf("outer: %w", err)), "%s: %s", name, what)
 			require.Equal(t, "lock", asError(t, err).Op)
@@ -205,20 +212,30 @@ func TestDoWithAnyLocker(t *testing.T) {
 		fn     error
 		is     []error
 	}{
-		"fine":                           {locker: hold(nil, nil)},
-		"the function fails":             {locker: hold(nil, nil), fn: locktest.ErrMine, is: []error{locktest.ErrMine}},
-		"lost":                           {locker: hold(relock.ErrLockLost, nil), is: []error{relock.ErrLockLost}},
-		"lost, and it fails":             {locker: hold(relock.ErrLockLost, nil), fn: locktest.ErrMine, is: []error{locktest.ErrMine, relock.ErrLockLost}},
-		"closed":                         {locker: hold(relock.ErrClosed, nil), is: []error{relock.ErrClosed}},
-		"not confirmed":                  {locker: hold(relock.ErrUnconfirmed, nil)},
-		"unlocked by function":           {locker: hold(relock.ErrNotHeld, nil)},
-		"lost, and unlocked by function": {locker: hold(relock.ErrNotHeld, relock.ErrLockLost), is: []error{relock.ErrLockLost}},
-		"closed, and unlocked by function": {
-			locker: hold(relock.ErrNotHeld, relock.ErrClosed), fn: locktest.ErrMine, is: []error{locktest.ErrMine, relock.ErrClosed},
+		"fine":               {locker: hold(nil, nil)},
+		"the function fails": {locker: hold(nil, nil), fn: locktest.ErrMine, is: []error{locktest.ErrMine}},
+		"lost":               {locker: hold(relock.ErrLockLost, nil), is: []error{relock.ErrLockLost}},
+		"lost, and it fails": {
+			locker: hold(relock.ErrLockLost, nil), fn: locktest.ErrMine, is: []error{locktest.ErrMine, relock.ErrLockLost},
 		},
-		"not locked":                {locker: foreign{err: locktest.ErrMine}, is: []error{locktest.ErrMine}},
-		"not locked, as another Op": {locker: foreign{err: &relock.Error{Op: "take", Key: "another", Err: locktest.ErrMine}}, is: []error{locktest.ErrMine}},
-		"not locked, as ours":       {locker: foreign{err: &relock.Error{Op: "lock", Key: "key", Err: relock.ErrClosed}}, is: []error{relock.ErrClosed}},
+		"closed":               {locker: hold(relock.ErrClosed, nil), is: []error{relock.ErrClosed}},
+		"not confirmed":        {locker: hold(relock.ErrUnconfirmed, nil)},
+		"unlocked by function": {locker: hold(relock.ErrNotHeld, nil)},
+		"lost, and unlocked by function": {
+			locker: hold(relock.ErrNotHeld, relock.ErrLockLost), is: []error{relock.ErrLockLost},
+		},
+		"closed, and unlocked by function": {
+			locker: hold(relock.ErrNotHeld, relock.ErrClosed), fn: locktest.ErrMine,
+			is: []error{locktest.ErrMine, relock.ErrClosed},
+		},
+		"not locked": {locker: foreign{err: locktest.ErrMine}, is: []error{locktest.ErrMine}},
+		"not locked, as another Op": {
+			locker: foreign{err: &relock.Error{Op: "take", Key: "another", Err: locktest.ErrMine}},
+			is:     []error{locktest.ErrMine},
+		},
+		"not locked, as ours": {
+			locker: foreign{err: &relock.Error{Op: "lock", Key: "key", Err: relock.ErrClosed}}, is: []error{relock.ErrClosed},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())

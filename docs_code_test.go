@@ -71,9 +71,11 @@ func TestDocumentedCode(t *testing.T) {
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	opened := regexp.MustCompile("(?m)^ *```(.*)\n(?s:.*?)^ *```$")
-	for _, file := range append(pages(t), "README.md", "README.zh-CN.md", "CONTRIBUTING.md", filepath.Join("etcd", "README.md")) {
+	for _, file := range append(pages(t), "README.md", "README.zh-CN.md", "CONTRIBUTING.md",
+		filepath.Join("etcd", "README.md")) {
 		for _, found := range opened.FindAllStringSubmatch(readFile(t, file), -1) {
-			require.True(t, found[1] == "" || found[1] == "go" || filepath.Base(file) == "fencing.md", "%s has code in %q, which no test runs", file, found[1])
+			require.True(t, found[1] == "" || found[1] == "go" || filepath.Base(file) == "fencing.md",
+				"%s has code in %q, which no test runs", file, found[1])
 		}
 		for _, block := range testkit.CodeBlocksIn(t, file, "") {
 			for line := range strings.Lines(block) {
@@ -94,8 +96,10 @@ func requireCommand(t *testing.T, file, line string) {
 	t.Helper()
 	words := strings.Fields(line)
 	switch {
-	case line == "", strings.HasPrefix(line, "#"), file == filepath.Join("docs", "internals", "design.md"): // it has a drawing
-	case file == filepath.Join("docs", "cli.md"), file == filepath.Join("docs", "tools.md"): // cmd/relock checks their lines
+	// it has a drawing
+	case line == "", strings.HasPrefix(line, "#"), file == filepath.Join("docs", "internals", "design.md"):
+	// cmd/relock checks their lines
+	case file == filepath.Join("docs", "cli.md"), file == filepath.Join("docs", "tools.md"):
 	case words[0] == "make":
 		if len(words) > 1 && words[1] != "#" {
 			require.Contains(t, readFile(t, "Makefile"), "\n"+words[1]+":", "%s: %s", file, line)
@@ -109,11 +113,15 @@ func requireCommand(t *testing.T, file, line string) {
 	case words[0] == "go" && words[1] == "run":
 		require.FileExists(t, filepath.Join(words[2], "main.go"), "%s: %s", file, line)
 	case words[0] == "ACL":
-		require.Contains(t, []string{"README.md", "README.zh-CN.md", filepath.Join("docs", "operations.md"), filepath.Join("docs", "queue.md"), filepath.Join("docs", "sentinel.md")}, file, line)
+		require.Contains(t, []string{
+			"README.md", "README.zh-CN.md", filepath.Join("docs", "operations.md"),
+			filepath.Join("docs", "queue.md"), filepath.Join("docs", "sentinel.md"),
+		}, file, line)
 	case strings.HasPrefix(words[0], "./"):
 		require.FileExists(t, filepath.Join(filepath.Dir(file), words[0]), "%s: %s", file, line)
 	default:
-		require.Contains(t, []string{"spin", "gcc"}, words[0], "%s: %s, which no test checks", file, line) // as check.sh runs them
+		require.Contains(t, []string{"spin", "gcc"}, words[0],
+			"%s: %s, which no test checks", file, line) // as check.sh runs them
 	}
 }
 
@@ -157,10 +165,12 @@ func TestReadmeServersWereRun(t *testing.T) {
 	t.Parallel()
 	rows := readFile(t, "docs", "operations.md")
 	for _, file := range []string{"README.md", "README.zh-CN.md"} {
-		found := regexp.MustCompile(`(Redis|Valkey) (\d+\.\d)(?:,| and|、| 和)|(Redis|Valkey) (\d+\.\d)(?:\]|。)`).FindAllStringSubmatch(readFile(t, file), -1)
+		found := regexp.MustCompile(`(Redis|Valkey) (\d+\.\d)(?:,| and|、| 和)|(Redis|Valkey) (\d+\.\d)(?:\]|。)`).
+			FindAllStringSubmatch(readFile(t, file), -1)
 		require.Len(t, found, 3, file)
 		for _, one := range found {
-			row := regexp.MustCompile(`(?m)^\| ` + one[1] + one[3] + `[^|]*\| ` + regexp.QuoteMeta(one[2]+one[4]) + `\.\d.*$`).FindString(rows)
+			row := regexp.MustCompile(`(?m)^\| ` + one[1] + one[3] + `[^|]*\| ` + regexp.QuoteMeta(one[2]+one[4]) +
+				`\.\d.*$`).FindString(rows)
 			require.NotEmpty(t, row, "%s: %s", file, one[0])
 			require.NotContains(t, row, "not yet", file)
 		}

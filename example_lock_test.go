@@ -44,7 +44,8 @@ func ExampleRedisLock_Lock_blocking() {
 		fmt.Println(err)
 		return
 	}
-	second := relock.NewRedisLock("queue-head", client, relock.WithBlockTimeout(30*time.Second), relock.WithPollInterval(20*time.Millisecond))
+	second := relock.NewRedisLock("queue-head", client,
+		relock.WithBlockTimeout(30*time.Second), relock.WithPollInterval(20*time.Millisecond))
 	if err := second.Lock(ctx); err != nil {
 		fmt.Println(err)
 		return
@@ -364,7 +365,8 @@ func ExampleWithMaxLease() {
 	defer stop()
 
 	fmt.Println(relock.NewRedLock("k", clients, relock.WithWatchdog(time.Minute)).Validate())
-	fmt.Println(relock.NewRedLock("k", clients, relock.WithWatchdog(time.Minute), relock.WithMaxLease(time.Minute)).Validate())
+	fmt.Println(
+		relock.NewRedLock("k", clients, relock.WithWatchdog(time.Minute), relock.WithMaxLease(time.Minute)).Validate())
 	// Output:
 	// relock: validate "k": invalid: lease: 1m0s is above the largest allowed, 30s; see WithMaxLease
 	// <nil>

@@ -159,7 +159,8 @@ func ExampleWithReplicas() {
 	client := newClient()
 	defer client.Close()
 
-	lock := relock.NewRedisLock("payout", client, relock.WithExpiry(3*time.Second), relock.WithReplicas(1, 20*time.Millisecond))
+	lock := relock.NewRedisLock("payout", client,
+		relock.WithExpiry(3*time.Second), relock.WithReplicas(1, 20*time.Millisecond))
 	err := lock.TryLock(context.Background())
 	fmt.Println(errors.Is(err, relock.ErrReplicas), relock.IsRetryableErr(err))
 	// Output: true true

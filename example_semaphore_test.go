@@ -37,7 +37,8 @@ func ExampleSemaphore_rate() {
 	ctx := context.Background()
 
 	start := time.Now()
-	service := relock.NewSemaphore("service per second", 2, client, relock.WithBlock(), relock.WithFair(), relock.WithMinHold(100*time.Millisecond))
+	service := relock.NewSemaphore("service per second", 2, client,
+		relock.WithBlock(), relock.WithFair(), relock.WithMinHold(100*time.Millisecond))
 	for range 5 {
 		if err := service.Do(ctx, func(context.Context) error { return nil }); err != nil {
 			fmt.Println(err)

@@ -102,12 +102,12 @@ func ExampleNewClient() {
 
 // All mistakes are reported together.
 func ExampleNewClient_mistakes() {
-	_, err := relock.NewClient("tcp", "localhost", "", relock.WithMaxIdle(-1), relock.WithDialTimeout(0))
+	_, err := relock.NewClient("tcp", "localhost", "", relock.WithMaxIdle(-1))
 	fmt.Println(errors.Is(err, relock.ErrInvalid))
 	fmt.Println(err)
 	// Output:
 	// true
-	// relock: new client: invalid: address: "localhost" is not host:port; WithMaxIdle: -1 is negative; WithDialTimeout: 0s is not above 0
+	// relock: new client: invalid: address: "localhost" is not host:port; WithMaxIdle: -1 is negative
 }
 
 // A client makes no network call until it is used.

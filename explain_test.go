@@ -33,7 +33,8 @@ func TestConflictSaysWhatWasFound(t *testing.T) {
 	s, c := locktest.OnShared(t)
 	ctx := t.Context()
 	for _, l := range []relock.Mutex{
-		relock.NewRedisLock("pf", c, relock.WithFair()), relock.NewRedisLock("pu", c), relock.NewReentrantLock("rf", c, relock.WithFair()),
+		relock.NewRedisLock("pf", c, relock.WithFair()), relock.NewRedisLock("pu", c),
+		relock.NewReentrantLock("rf", c, relock.WithFair()),
 		relock.NewReentrantLock("ru", c), relock.NewRWLock("wf", c, relock.WithFair()), relock.NewRWLock("wu", c),
 		relock.NewMultiLock([]string{"m"}, c), locktest.NewPermits(2)("s", c),
 	} {
@@ -50,23 +51,38 @@ func TestConflictSaysWhatWasFound(t *testing.T) {
 		lock relock.Mutex
 		want string
 	}{
-		"plain on reentrant":            {other, relock.NewRedisLock("ru", c), "held as a ReentrantLock, requested as a RedisLock"},
-		"plain on reentrant, waiting":   {other, relock.NewRedisLock("ru", c, block), "held as a ReentrantLock, requested as a RedisLock"},
-		"plain on a reentrant fair one": {other, relock.NewRedisLock("rf", c), "held as a ReentrantLock, requested as a RedisLock"},
-		"a Locker on reentrant":         {other, relock.FromLocker(locktest.NewLocker(t, c), "ru"), "held as a ReentrantLock, requested as a Locker"},
-		"reentrant on plain":            {other, relock.NewReentrantLock("pu", c), "held as a RedisLock, requested as a ReentrantLock"},
-		"plain on read/write":           {other, relock.NewRedisLock("wf", c), "held as an RWLock, requested as a RedisLock"},
-		"read/write on plain":           {other, relock.NewRWLock("pf", c, fair), "held as a RedisLock, requested as an RWLock"},
-		"plain on a list":               {other, relock.NewRedisLock("list", c), "used by another program, requested as a RedisLock"},
-		"reentrant on a kept one":       {other, relock.NewReentrantLock("kept", c), "kept as a RedisLock, requested as a ReentrantLock"},
-		"plain on a semaphore":          {other, relock.NewRedisLock("s", c, fair), "held as a Semaphore, requested as a RedisLock"},
-		"a semaphore on plain":          {other, locktest.NewPermits(2)("pu", c), "held as a RedisLock, requested as a Semaphore"},
-		"read/write on a permit":        {other, relock.NewRWLock("s", c, block), "held as a Semaphore, requested as an RWLock"},
+		"plain on reentrant": {
+			other, relock.NewRedisLock("ru", c), "held as a ReentrantLock, requested as a RedisLock",
+		},
+		"plain on reentrant, waiting": {
+			other, relock.NewRedisLock("ru", c, block), "held as a ReentrantLock, requested as a RedisLock",
+		},
+		"plain on a reentrant fair one": {
+			other, relock.NewRedisLock("rf", c), "held as a ReentrantLock, requested as a RedisLock",
+		},
+		"a Locker on reentrant": {
+			other, relock.FromLocker(locktest.NewLocker(t, c), "ru"), "held as a ReentrantLock, requested as a Locker",
+		},
+		"reentrant on plain": {
+			other, relock.NewReentrantLock("pu", c), "held as a RedisLock, requested as a ReentrantLock",
+		},
+		"plain on read/write": {other, relock.NewRedisLock("wf", c), "held as an RWLock, requested as a RedisLock"},
+		"read/write on plain": {other, relock.NewRWLock("pf", c, fair), "held as a RedisLock, requested as an RWLock"},
+		"plain on a list": {
+			other, relock.NewRedisLock("list", c), "used by another program, requested as a RedisLock",
+		},
+		"reentrant on a kept one": {
+			other, relock.NewReentrantLock("kept", c), "kept as a RedisLock, requested as a ReentrantLock",
+		},
+		"plain on a semaphore":   {other, relock.NewRedisLock("s", c, fair), "held as a Semaphore, requested as a RedisLock"},
+		"a semaphore on plain":   {other, locktest.NewPermits(2)("pu", c), "held as a RedisLock, requested as a Semaphore"},
+		"read/write on a permit": {other, relock.NewRWLock("s", c, block), "held as a Semaphore, requested as an RWLock"},
 		"several keys": {
 			other, relock.NewMultiLock([]string{"a", "rf"}, c), `: key "rf": held as a ReentrantLock, requested as a MultiLock`,
 		},
 		"several keys, waiting": {
-			other, relock.NewMultiLock([]string{"a", "rf"}, c, block), `: key "rf": held as a ReentrantLock, requested as a MultiLock`,
+			other, relock.NewMultiLock([]string{"a", "rf"}, c, block),
+			`: key "rf": held as a ReentrantLock, requested as a MultiLock`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +158,8 @@ func TestRefusedByAMinimumHold(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewTestClient(t, redistest.Shared(t))
 	for name, v := range map[string]variant{
-		"plain": {"RedisLock", nil}, "fair": {"RedisLock", modes["fair"]}, "reentrant": {"ReentrantLock", nil}, "several": {"MultiLock", nil},
+		"plain": {"RedisLock", nil}, "fair": {"RedisLock", modes["fair"]}, "reentrant": {"ReentrantLock", nil},
+		"several": {"MultiLock", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
@@ -165,7 +182,8 @@ func TestRefusedByAMinimumHold(t *testing.T) {
 			require.NoError(t, err)
 			require.WithinDuration(t, before.Add(time.Minute), until, 20*time.Second)
 			require.Regexp(t, `: minimum hold until `+clock+`$`, refusal(t, wait).Error())
-			require.Regexp(t, `: minimum hold until `+clock+` \(one attempt; see WithBlock\)$`, v.lock(name, c).TryLock(ctx).Error())
+			require.Regexp(t, `: minimum hold until `+clock+` \(one attempt; see WithBlock\)$`,
+				v.lock(name, c).TryLock(ctx).Error())
 		})
 	}
 }
@@ -206,7 +224,9 @@ func TestLossSaysWhich(t *testing.T) {
 				}
 				<-h.Context().Done()
 				text := `lock lost \(` + tt.want + `\)$`
-				for what, err := range map[string]error{"Err": h.Err(), "Cause": context.Cause(h.Context()), "Unlock": h.Unlock(t.Context())} {
+				for what, err := range map[string]error{
+					"Err": h.Err(), "Cause": context.Cause(h.Context()), "Unlock": h.Unlock(t.Context()),
+				} {
 					require.ErrorIs(t, err, relock.ErrLockLost, what)
 					require.Regexp(t, text, err.Error(), what)
 					for _, also := range []error{relock.ErrMaxHold, relock.ErrForced} {
@@ -215,7 +235,8 @@ func TestLossSaysWhich(t *testing.T) {
 					require.Equal(t, what == "Unlock", errors.Is(err, relock.ErrNotHeld), what)
 				}
 				require.Zero(t, h.Remaining())
-				testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines("relock: lock lost", "reason=\"lock lost (") == 1 }, "logged")
+				testkit.Eventually(t, testkit.Patience,
+					func() bool { return log.Lines("relock: lock lost", "reason=\"lock lost (") == 1 }, "logged")
 			})
 		}
 	}
@@ -239,9 +260,11 @@ func TestDoDoesNotRepeatTheLoss(t *testing.T) {
 	lock := relock.NewRedisLock("k", c, relock.WithBlock(), relock.WithMaxHold(500*time.Millisecond))
 	foreign := locktest.NewLocker(t, c, relock.WithMaxHold(500*time.Millisecond))
 	for name, do := range map[string]func(func(context.Context) error) error{
-		"a lock":             func(fn func(context.Context) error) error { return lock.Do(t.Context(), fn) },
-		"a Locker":           func(fn func(context.Context) error) error { return relock.Do(t.Context(), foreign, "k", fn) },
-		"a Locker of others": func(fn func(context.Context) error) error { return relock.Do(t.Context(), own{foreign}, "k", fn) },
+		"a lock":   func(fn func(context.Context) error) error { return lock.Do(t.Context(), fn) },
+		"a Locker": func(fn func(context.Context) error) error { return relock.Do(t.Context(), foreign, "k", fn) },
+		"a Locker of others": func(fn func(context.Context) error) error {
+			return relock.Do(t.Context(), own{foreign}, "k", fn)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stopped := func(ctx context.Context) error {
@@ -267,7 +290,8 @@ func TestDoDoesNotRepeatTheLoss(t *testing.T) {
 func TestWaitForTheOwnClient(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, map[string]variant{
-		"reentrant": {"ReentrantLock", nil}, "fair reentrant": {"ReentrantLock", modes["fair"]}, "write": {"RWLock", nil}, "read": {"RWLock, reading", nil},
+		"reentrant": {"ReentrantLock", nil}, "fair reentrant": {"ReentrantLock", modes["fair"]}, "write": {"RWLock", nil},
+		"read": {"RWLock, reading", nil},
 	}, func(t *testing.T, name string, v variant) {
 		s := redistest.Shared(t)
 		var log locktest.LogBuffer
@@ -281,8 +305,11 @@ func TestWaitForTheOwnClient(t *testing.T) {
 		const hint = ` (this client holds it as "outer"; see ContextWithOwner)`
 		lock := v.lock("k", c, relock.WithBlock(), relock.WithWatchdog(time.Second))
 		ctx, cancel := context.WithCancel(t.Context())
-		first, second := testkit.Async(t, func() error { return lock.Lock(ctx) }), testkit.Async(t, func() error { return lock.Lock(ctx) })
-		line := []string{"relock: waiting for a lock that this client holds", "key=k kind=", "holder=outer", `waiter="goroutine `}
+		first, second := testkit.Async(t, func() error { return lock.Lock(ctx) }),
+			testkit.Async(t, func() error { return lock.Lock(ctx) })
+		line := []string{
+			"relock: waiting for a lock that this client holds", "key=k kind=", "holder=outer", `waiter="goroutine `,
+		}
 		testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines(line...) == 1 }, "it is logged")
 		cancel()
 		for _, wait := range []<-chan error{first, second} {
@@ -296,7 +323,8 @@ func TestWaitForTheOwnClient(t *testing.T) {
 		require.EqualError(t, refusal(t, waits(c)), `relock: lock "k": lock is held by others`+hint)
 		require.NotContains(t, lock.TryLock(t.Context()).Error(), "this client", "an attempt does not wait")
 		require.Equal(t, 1, log.Lines(line...), "once for each hold")
-		require.EqualError(t, refusal(t, waits(locktest.Sibling(t, s, c))), `relock: lock "k": lock is held by others`, "another client")
+		require.EqualError(t, refusal(t, waits(locktest.Sibling(t, s, c))),
+			`relock: lock "k": lock is held by others`, "another client")
 		require.NoError(t, holder.Unlock(outer))
 		require.NoError(t, later.Lock(next), "the books are in order")
 		require.NoError(t, later.Unlock(next))

@@ -58,7 +58,9 @@ func TestForceUnlock(t *testing.T) {
 				}
 				w := q.WaitNext(t.Context(), 0, q.Clients[2], relock.WithPollInterval(poll), relock.WithWatchdog(time.Hour))
 				q.AwaitSubscribed(q.Clients[2]) // by the poll that follows its subscription
-				forced := testkit.Async(q, func() error { return q.Clients[1].ForceUnlock(t.Context(), locktest.QueueKey, "it hangs") })
+				forced := testkit.Async(q, func() error {
+					return q.Clients[1].ForceUnlock(t.Context(), locktest.QueueKey, "it hangs")
+				})
 				if name != "by a message" {
 					locktest.AwaitMarked(q, q.Clients[1], locktest.QueueKey)
 				}
@@ -81,7 +83,9 @@ func subscribe(q *locktest.QueueBench) {
 	q.Helper()
 	other := locktest.Take(q, relock.NewRedisLock("other", q.Clients[1]).Acquire)
 	ctx, cancel := context.WithCancel(q.Context())
-	waits := testkit.Async(q, func() error { return relock.NewRedisLock("other", q.Clients[0], relock.WithBlock()).Lock(ctx) })
+	waits := testkit.Async(q, func() error {
+		return relock.NewRedisLock("other", q.Clients[0], relock.WithBlock()).Lock(ctx)
+	})
 	testkit.Eventually(q, testkit.Patience, func() bool {
 		return locktest.IsSubscribed(q.Clients[0], "other")
 	}, "subscribed")
@@ -146,7 +150,8 @@ func TestForceUnlockRefused(t *testing.T) {
 	err := c.ForceUnlock(t.Context(), "k", strings.Repeat("x", 256+1))
 	require.ErrorIs(t, err, relock.ErrInvalid)
 	require.ErrorContains(t, err, "reason")
-	require.ErrorContains(t, c.ForceUnlock(t.Context(), "k", "why", relock.WithoutAck(), nil), "opts[1]: ForceOption is nil")
+	require.ErrorContains(t, c.ForceUnlock(t.Context(), "k", "why", relock.WithoutAck(), nil),
+		"opts[1]: ForceOption is nil")
 }
 
 // A ForceUnlock whose answer was lost is sent again: it ends no other hold.
@@ -154,7 +159,9 @@ func TestForceUnlockRefused(t *testing.T) {
 func TestForceUnlockIsRepeated(t *testing.T) {
 	t.Parallel()
 	s := locktest.WithScripts(t, redistest.Start(t))
-	testkit.Each(t, map[string]faults.Action{"cut": faults.CutAfter, "in the answer": faults.CutInAnswer}, func(t *testing.T, _ string, fault faults.Action) {
+	testkit.Each(t, map[string]faults.Action{
+		"cut": faults.CutAfter, "in the answer": faults.CutInAnswer,
+	}, func(t *testing.T, _ string, fault faults.Action) {
 		c, proxy := locktest.Behind(t, s)
 		first, next := locktest.Patient(locktest.Sibling(t, s, c)), locktest.Sibling(t, s, c)
 		require.ErrorIs(t, c.ForceUnlock(t.Context(), "k", "the script is known now"), relock.ErrNotHeld)
@@ -215,7 +222,8 @@ func TestForceUnlockOfAGrantByMessage(t *testing.T) {
 	reservation := lockspec.Reservation("c1:7:pu:7000:" + strings.Repeat("0f", 8))
 	s.Do(t, "SET", key, reservation, "PX", 60_000)
 	forced := testkit.Async(t, func() error { return c.ForceUnlock(t.Context(), "k", "it hangs") })
-	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "evalsha") > 1 }, "it looks, and asks for the end")
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "evalsha") > 1 },
+		"it looks, and asks for the end")
 	require.Equal(t, []byte(reservation), s.Do(t, "GET", key))
 	s.Do(t, "SET", key, "relock/1|p|c1:7|c1|host|1||2", "PX", 3000)
 	testkit.Eventually(t, testkit.Patience, func() bool {

@@ -120,7 +120,9 @@ func takeInTime(t testing.TB, acquire func(context.Context) (relock.Hold, error)
 
 // launchAside runs servers for an example, whose address the variable has. The
 // function that it returns waits until they run.
-func launchAside(variable string, launch func() (address string, stop func(), err error)) (wait func() (stop func(), err error)) {
+func launchAside(
+	variable string, launch func() (address string, stop func(), err error),
+) (wait func() (stop func(), err error)) {
 	var address string
 	var stop func()
 	var err error

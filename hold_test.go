@@ -56,7 +56,9 @@ func TestExtend(t *testing.T) {
 		until := h.ValidUntil()
 		require.Greater(t, time.Until(until), 8*time.Minute)
 
-		for _, d := range []time.Duration{0, -1, -time.Second, 9 * time.Millisecond, 10500 * time.Microsecond, 1 << 62, 1<<63 - 1} {
+		for _, d := range []time.Duration{
+			0, -1, -time.Second, 9 * time.Millisecond, 10500 * time.Microsecond, 1 << 62, 1<<63 - 1,
+		} {
 			requireMistakes(t, h.Extend(t.Context(), d), "extend", "Extend")
 		}
 		ended, cancel := context.WithCancel(t.Context())
@@ -109,7 +111,8 @@ func TestMinHoldOutlivesTheLease(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, c *relock.Client, newLock locktest.NewLock) {
 		other := locktest.Sibling(t, s, c)
 		start, clock := time.Now(), testkit.NewStopwatch(t)
-		err := newLock("k", c, relock.WithExpiry(600*time.Millisecond), relock.WithMinHold(1200*time.Millisecond)).Lock(t.Context())
+		err := newLock("k", c, relock.WithExpiry(600*time.Millisecond), relock.WithMinHold(1200*time.Millisecond)).
+			Lock(t.Context())
 		if relock.OutcomeOf(err) != relock.OutcomeUnavailable { // a grant that is too late for its lease is kept, too
 			require.NoError(t, err)
 		}

@@ -41,10 +41,20 @@ func TestInspectHolder(t *testing.T) {
 		fair   bool
 		holder relock.Holder
 	}{
-		"plain":           {relock.NewRedisLock("k", c, relock.WithLabel("job 7|x")), relock.KindPlain, false, relock.Holder{Label: "job 7|x", Count: 1}},
-		"plain, fair":     {relock.NewRedisLock("k", c, relock.WithFair()), relock.KindPlain, true, relock.Holder{Count: 1}},
-		"reentrant":       {locktest.Owned("job:7", relock.NewReentrantLock("k", c, relock.WithLabel("l"))), relock.KindReentrant, false, relock.Holder{Label: "l", Owner: "job:7", Count: 1}},
-		"reentrant, fair": {locktest.Owned("me", relock.NewReentrantLock("k", c, relock.WithFair())), relock.KindReentrant, true, relock.Holder{Owner: "me", Count: 1}},
+		"plain": {relock.NewRedisLock("k", c, relock.WithLabel("job 7|x")), relock.KindPlain, false, relock.Holder{
+			Label: "job 7|x", Count: 1,
+		}},
+		"plain, fair": {relock.NewRedisLock("k", c, relock.WithFair()), relock.KindPlain, true, relock.Holder{Count: 1}},
+		"reentrant": {
+			locktest.Owned("job:7", relock.NewReentrantLock("k", c, relock.WithLabel("l"))),
+			relock.KindReentrant, false,
+			relock.Holder{Label: "l", Owner: "job:7", Count: 1},
+		},
+		"reentrant, fair": {
+			locktest.Owned("me", relock.NewReentrantLock("k", c, relock.WithFair())),
+			relock.KindReentrant, true,
+			relock.Holder{Owner: "me", Count: 1},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now().Truncate(time.Millisecond)
@@ -54,7 +64,9 @@ func TestInspectHolder(t *testing.T) {
 			require.LessOrEqual(t, got.Remaining, lockspec.DefaultLease)
 			require.WithinRange(t, got.Holder.Since, start, time.Now())
 			holder := written(t, c, tt.holder, got.Holder.Since)
-			require.Equal(t, relock.Info{Key: "k", State: relock.StateHeld, Kind: tt.kind, Fair: tt.fair, Holder: &holder, Remaining: got.Remaining}, got)
+			require.Equal(t, relock.Info{
+				Key: "k", State: relock.StateHeld, Kind: tt.kind, Fair: tt.fair, Holder: &holder, Remaining: got.Remaining,
+			}, got)
 			require.NoError(t, h.Unlock(t.Context()))
 		})
 	}
@@ -89,7 +101,8 @@ func TestInspectWaiters(t *testing.T) {
 		require.Equal(t, 2, info.Waiting)
 		require.Len(t, info.Waiters, 2)
 		for i, w := range info.Waiters {
-			require.Equal(t, relock.Waiter{Client: locktest.Engine(q.Clients[i+1]).Identity.ID, Age: w.Age, Kind: info.Kind, Fair: m.Fair}, w)
+			require.Equal(t,
+				relock.Waiter{Client: locktest.Engine(q.Clients[i+1]).Identity.ID, Age: w.Age, Kind: info.Kind, Fair: m.Fair}, w)
 			require.GreaterOrEqual(t, w.Age, 20*time.Millisecond)
 			require.Less(t, w.Age, testkit.Patience)
 		}
@@ -141,15 +154,19 @@ func TestInspectRWLock(t *testing.T) {
 		require.WithinDuration(t, time.Now(), info.Holder.Since, 10*time.Second)
 		writer := written(t, c, relock.Holder{Label: "l", Owner: "job:7|x", Count: 2}, info.Holder.Since)
 		require.Equal(t, relock.Info{
-			Key: key, State: relock.StateHeld, Kind: relock.KindReadWrite, Fair: mode == "fair", Holder: &writer, Remaining: info.Remaining,
+			Key: key, State: relock.StateHeld, Kind: relock.KindReadWrite, Fair: mode == "fair", Holder: &writer,
+			Remaining: info.Remaining,
 		}, info)
 
 		ctx, cancel := context.WithCancel(t.Context())
-		waits := testkit.Async(t, func() error { return relock.NewRWLock(key, other, append(opts, relock.WithBlock())...).Lock(ctx) })
+		waits := testkit.Async(t, func() error {
+			return relock.NewRWLock(key, other, append(opts, relock.WithBlock())...).Lock(ctx)
+		})
 		awaitWaiting(t, c, key, 1)
 		w := locktest.Inspect(t, c, key).Waiters[0]
 		require.Equal(t, relock.Waiter{locktest.Engine(other).Identity.ID, w.Age, "read/write", mode == "fair"}, w)
-		locktest.AwaitSubscribed(t, s, locktest.KeyOf(c, key), other) // by the poll after its subscription: a late one would enqueue again
+		// by the poll after its subscription: a late one would enqueue again
+		locktest.AwaitSubscribed(t, s, locktest.KeyOf(c, key), other)
 		cancel()
 		require.ErrorIs(t, testkit.ResultWithin(t, waits, testkit.Patience), context.Canceled)
 		awaitWaiting(t, c, key, 0)
@@ -170,7 +187,8 @@ func TestInspectRWLock(t *testing.T) {
 
 func awaitWaiting(t testing.TB, c *relock.Client, key string, n int) {
 	t.Helper()
-	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, c, key).Waiting == n }, fmt.Sprint(n, " waiting"))
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return locktest.Inspect(t, c, key).Waiting == n }, fmt.Sprint(n, " waiting"))
 }
 
 // Inspect shows that a key has no expiry, whatever it is. It does not look like
@@ -179,7 +197,8 @@ func TestInspectWithoutAnExpiry(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.OnShared(t)
 	for kind, l := range map[string]relock.Mutex{
-		"plain": relock.NewRedisLock("plain", c), "reentrant": relock.NewReentrantLock("reentrant", c), "read/write": relock.NewRWLock("read/write", c).RLocker(),
+		"plain": relock.NewRedisLock("plain", c), "reentrant": relock.NewReentrantLock("reentrant", c),
+		"read/write": relock.NewRWLock("read/write", c).RLocker(),
 	} {
 		require.NoError(t, l.Lock(t.Context()))
 		require.Positive(t, locktest.Inspect(t, c, kind).Remaining)

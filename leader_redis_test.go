@@ -44,7 +44,8 @@ func TestLeaderIsFoundAndDeposed(t *testing.T) {
 			bob, bobEnds := candidate("bob:8080")
 			requireLeader(t, c, "ann:8080")
 
-			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, c, "k").Waiting == 1 }, "bob does not campaign")
+			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, c, "k").Waiting == 1 },
+				"bob does not campaign")
 			require.NoError(t, c.ForceUnlock(t.Context(), "k", "moves"))
 			locktest.RequireIs(t, <-terms, relock.ErrLockLost, relock.ErrForced)
 			elected(t, bob)
@@ -76,7 +77,9 @@ func TestLeaderLogsRefusals(t *testing.T) {
 		reason        string
 	}{
 		"permission": {[]any{"ACL", "SETUSER", "app", "-@all"}, []any{"ACL", "SETUSER", "app", "+@all"}, "permission denied"},
-		"key":        {[]any{"SET", "app:{k}", "another program's"}, []any{"DEL", "app:{k}"}, "key is used by something else"},
+		"key": {
+			[]any{"SET", "app:{k}", "another program's"}, []any{"DEL", "app:{k}"}, "key is used by something else",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -87,7 +90,8 @@ func TestLeaderLogsRefusals(t *testing.T) {
 			e := relock.NewLeader(locktest.NewLocker(t, client), "k")
 			ctx, cancel := context.WithCancel(t.Context())
 			ends := testkit.Async(t, func() error { return e.Run(ctx, leads) })
-			testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines("relock: campaign failed", "key=k", c.reason) > 0 }, "nothing is logged")
+			testkit.Eventually(t, testkit.Patience,
+				func() bool { return log.Lines("relock: campaign failed", "key=k", c.reason) > 0 }, "nothing is logged")
 			require.ErrorIs(t, e.IsLeader(t.Context()), relock.ErrNotHeld)
 			s.Do(t, c.allow[0].(string), c.allow[1:]...)
 			elected(t, e)

@@ -71,10 +71,14 @@ func TestWhichHoldsTakeALevel(t *testing.T) {
 	}{
 		"a Locker with the same options":    {relock.FromLocker(locktest.NewLocker(t, c, long), "k"), nil},
 		"a RedisLock with the same options": {relock.NewRedisLock("k", c, long), nil},
-		"a Locker with another lease":       {relock.FromLocker(locktest.NewLocker(t, c), "k"), relock.ErrLockAcquiredByOthers},
-		"a Locker with a token":             {relock.FromLocker(locktest.NewLocker(t, c, long, relock.WithFencing()), "k"), relock.ErrLockAcquiredByOthers},
-		"a fair Locker":                     {relock.FromLocker(locktest.NewLocker(t, c, long, relock.WithFair()), "k"), nil},
-		"a MultiLock":                       {relock.NewMultiLock([]string{"k", "l"}, c, long), relock.ErrLockAcquiredByOthers},
+		"a Locker with another lease": {
+			relock.FromLocker(locktest.NewLocker(t, c), "k"), relock.ErrLockAcquiredByOthers,
+		},
+		"a Locker with a token": {
+			relock.FromLocker(locktest.NewLocker(t, c, long, relock.WithFencing()), "k"), relock.ErrLockAcquiredByOthers,
+		},
+		"a fair Locker": {relock.FromLocker(locktest.NewLocker(t, c, long, relock.WithFair()), "k"), nil},
+		"a MultiLock":   {relock.NewMultiLock([]string{"k", "l"}, c, long), relock.ErrLockAcquiredByOthers},
 	} {
 		l := locktest.NewLocker(t, c, long)
 		require.NoError(t, tt.outer.Do(t.Context(), func(ctx context.Context) error {
@@ -85,7 +89,8 @@ func TestWhichHoldsTakeALevel(t *testing.T) {
 			}
 			require.ErrorIs(t, try, tt.tries, name)
 			require.ErrorIs(t, block, relock.ErrInvalid, name)
-			require.ErrorContains(t, block, "carries the hold that Lock would wait for; it has other options, or is of another kind", name)
+			require.ErrorContains(t, block,
+				"carries the hold that Lock would wait for; it has other options, or is of another kind", name)
 			return nil
 		}))
 	}
@@ -192,11 +197,14 @@ func TestNestedStorm(t *testing.T) {
 	second := locktest.Sibling(t, s, first)
 	double := relocktest.NewLocker(relock.WithFencing())
 	for name, lockers := range map[string][]relock.Locker{
-		"in memory":   {double},
-		"one client":  {locktest.NewLocker(t, first, relock.WithFencing())},
-		"two clients": {locktest.NewLocker(t, first, relock.WithFencing()), locktest.NewLocker(t, second, relock.WithFencing())},
+		"in memory":  {double},
+		"one client": {locktest.NewLocker(t, first, relock.WithFencing())},
+		"two clients": {
+			locktest.NewLocker(t, first, relock.WithFencing()), locktest.NewLocker(t, second, relock.WithFencing()),
+		},
 		"two clients, fair": {
-			locktest.NewLocker(t, first, relock.WithFencing(), relock.WithFair()), locktest.NewLocker(t, second, relock.WithFencing(), relock.WithFair()),
+			locktest.NewLocker(t, first, relock.WithFencing(), relock.WithFair()),
+			locktest.NewLocker(t, second, relock.WithFencing(), relock.WithFair()),
 		},
 	} {
 		room := &oneGrant{TB: t}
@@ -301,7 +309,8 @@ func TestFromLockerWaitEndsWithClose(t *testing.T) {
 	first := s.Do(t, "GET", locktest.KeyOf(c, "k")+":f")
 	waits := testkit.Async(t, func() error { return m.Lock(t.Context()) })
 	testkit.Eventually(t, testkit.Patience, func() bool {
-		return !reflect.DeepEqual(first, s.Do(t, "GET", locktest.KeyOf(c, "k")+":f")) && s.Do(t, "EXISTS", locktest.KeyOf(c, "k")) == int64(0)
+		return !reflect.DeepEqual(first,
+			s.Do(t, "GET", locktest.KeyOf(c, "k")+":f")) && s.Do(t, "EXISTS", locktest.KeyOf(c, "k")) == int64(0)
 	}, "the call gets the lock, and releases it as the Mutex is taken")
 	require.NoError(t, c.Close())
 	require.ErrorIs(t, testkit.ResultWithin(t, waits, testkit.Patience), relock.ErrClosed)

@@ -33,9 +33,11 @@ func TestOutageWarnsOnceForEachHold(t *testing.T) {
 	s.Pause(t)
 	defer s.Resume(t)
 	testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines("relock: lock lost") == all }, "all are lost")
-	testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines("level=DEBUG", "relock: release given up") >= all }, "all releases end")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return log.Lines("level=DEBUG", "relock: release given up") >= all }, "all releases end")
 	require.Equal(t, all, log.Lines("level=WARN", "relock: lock lost", " kind=", ` label="a report" `))
 	require.Equal(t, 1, log.Lines("level=WARN", "relock: renewal failed, retrying", " kind=", ` label="a report" `))
-	require.GreaterOrEqual(t, log.Lines("level=DEBUG", "relock: renewal failed, retrying", " kind=", ` label="a report" `), all/2)
+	require.GreaterOrEqual(t, log.Lines("level=DEBUG", "relock: renewal failed, retrying", " kind=", ` label="a report" `),
+		all/2)
 	require.Equal(t, all+1, log.Lines("level=WARN"), log.String())
 }

@@ -148,13 +148,15 @@ func TestNilOptions(t *testing.T) {
 	t.Parallel()
 	c := locktest.Unconnected(t)
 	const client, lock = "opts[1]: ClientOption is nil", "opts[1]: LockOption is nil"
-	requireMistakes(t, second(relock.NewClient("tcp", "localhost:6379", "", relock.WithMaxIdle(1), nil)), "new client", client)
+	requireMistakes(t, second(relock.NewClient("tcp", "localhost:6379", "", relock.WithMaxIdle(1), nil)),
+		"new client", client)
 	requireMistakes(t, second(relock.NewClientURL("redis://localhost", relock.WithMaxIdle(1), nil)), "new client", client)
 	requireMistakes(t, second(relock.NewClientPool(undialled(), relock.WithLabel("x"), nil)), "new client", client)
 	requireMistakes(t, second(relock.NewLocker(c, relock.WithLabel("x"), nil)), "new locker", lock)
 	block := relock.WithBlock()
 	for _, l := range []interface{ Validate() error }{
-		relock.NewRedisLock("k", c, block, nil), relock.NewReentrantLock("k", c, block, nil), relock.NewRWLock("k", c, block, nil),
+		relock.NewRedisLock("k", c, block, nil), relock.NewReentrantLock("k", c, block, nil),
+		relock.NewRWLock("k", c, block, nil),
 		relock.NewSemaphore("k", 1, c, block, nil), relock.NewMultiLock([]string{"k"}, c, block, nil),
 		relock.NewRedLock("k", []*relock.Client{c, locktest.Unconnected(t), locktest.Unconnected(t)}, block, nil),
 	} {
@@ -172,7 +174,9 @@ func TestAddressMistakes(t *testing.T) {
 		"network udp":       {"udp localhost:6379"},
 		"network address":   {"udp "},
 		"address host:port": {"tcp localhost", "tcp ::1:6379", "tcp [::1]", "tcp4 /run/redis.sock"},
-		"address port":      {"tcp localhost:", "tcp localhost:redis", "tcp localhost:0", "tcp localhost:-1", "tcp localhost:65536"},
+		"address port": {
+			"tcp localhost:", "tcp localhost:redis", "tcp localhost:0", "tcp localhost:-1", "tcp localhost:65536",
+		},
 	} {
 		for _, text := range addresses {
 			network, address, _ := strings.Cut(text, " ")
@@ -180,7 +184,9 @@ func TestAddressMistakes(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ network, address string }{
-		{"tcp", "localhost:1"}, {"tcp", "localhost:65535"}, {"tcp4", "127.0.0.1:6379"}, {"tcp6", "[::1]:6379"}, {"tcp", ":6379"}, {"unix", "redis.sock"},
+		{"tcp", "localhost:1"}, {
+			"tcp", "localhost:65535",
+		}, {"tcp4", "127.0.0.1:6379"}, {"tcp6", "[::1]:6379"}, {"tcp", ":6379"}, {"unix", "redis.sock"},
 	} {
 		locktest.CloseLater(t)(relock.NewClient(tt.network, tt.address, ""))
 	}
@@ -189,20 +195,24 @@ func TestAddressMistakes(t *testing.T) {
 func TestOptionsAtTheirLimits(t *testing.T) {
 	t.Parallel()
 	locks := []relock.LockOption{
-		relock.WithBlock(), relock.WithBlockTimeout(1), relock.WithPollInterval(time.Millisecond), relock.WithExpiry(10 * time.Millisecond),
+		relock.WithBlock(), relock.WithBlockTimeout(1), relock.WithPollInterval(time.Millisecond),
+		relock.WithExpiry(10 * time.Millisecond),
 		relock.WithMinHold(10 * time.Millisecond), relock.WithMaxHold(10 * time.Millisecond),
 		relock.WithLabel(strings.Repeat("x", 256)),
 	}
 	opts := []relock.ClientOption{
-		relock.WithMaxIdle(0), relock.WithMaxActive(0), relock.WithWaitMode(), relock.WithIdleTimeout(1), relock.WithDialTimeout(1),
-		relock.WithCommandTimeout(1), relock.WithDatabase(0), relock.WithTLS(nil), relock.WithKeyPrefix(""), relock.WithLogger(slog.Default()),
+		relock.WithMaxIdle(0), relock.WithMaxActive(0), relock.WithWaitMode(), relock.WithIdleTimeout(1),
+		relock.WithDialTimeout(1),
+		relock.WithCommandTimeout(1), relock.WithDatabase(0), relock.WithTLS(nil), relock.WithKeyPrefix(""),
+		relock.WithLogger(slog.Default()),
 	}
 	for _, opt := range locks {
 		opts = append(opts, opt)
 	}
 	c := locktest.Unconnected(t, opts...)
 	require.NoError(t, relock.NewReentrantLock("k", c, locks...).Validate())
-	require.NoError(t, relock.NewReentrantLock("k", c, relock.WithWatchdog(10*365*24*time.Hour), relock.WithLabel(strings.Repeat("|", 85))).Validate())
+	require.NoError(t, relock.NewReentrantLock("k", c, relock.WithWatchdog(10*365*24*
+		time.Hour), relock.WithLabel(strings.Repeat("|", 85))).Validate())
 	for _, prefix := range []string{"", ":", "a b\r\n", strings.Repeat("x", lockspec.MaxKey)} {
 		require.Equal(t, prefix+"{k}", locktest.KeyOf(locktest.Unconnected(t, relock.WithKeyPrefix(prefix)), "k"))
 	}
@@ -263,7 +273,8 @@ func TestLockWithoutAClient(t *testing.T) {
 	t.Parallel()
 	for i, l := range []locktest.AnyLock{
 		&relock.RedisLock{}, relock.NewRedisLock("k", nil, relock.WithBlock()), relock.NewRedisLock("k", &relock.Client{}),
-		&relock.ReentrantLock{}, relock.NewReentrantLock("k", nil, relock.WithBlock()), relock.NewReentrantLock("k", &relock.Client{}),
+		&relock.ReentrantLock{}, relock.NewReentrantLock("k", nil, relock.WithBlock()),
+		relock.NewReentrantLock("k", &relock.Client{}),
 		&relock.RWLock{}, relock.NewRWLock("k", nil), relock.NewRWLock("", locktest.Unconnected(t)),
 		new(relock.RWLock).RLocker().(locktest.AnyLock), relock.NewRWLock("k", nil).RLocker().(locktest.AnyLock),
 		relock.NewRWLock("", locktest.Unconnected(t)).RLocker().(locktest.AnyLock),
@@ -293,18 +304,34 @@ func TestTextsOfMistakes(t *testing.T) {
 		"a client of nobody":    {relock.NewRedisLock("k", &relock.Client{}).Validate(), "client: was not made by NewClient"},
 		"a call without client": {(*relock.Client)(nil).Ping(t.Context()), "client: is nil"},
 		"Close without client":  {(*relock.Client)(nil).Close(), "client: is nil"},
-		"a node":                {relock.NewRedLock("k", []*relock.Client{c, nil, {}}).Validate(), "client 1: is nil; client 2: was not made by NewClient"},
-		"no keys":               {relock.NewMultiLock(nil, c).Validate(), "keys: is empty"},
-		"a short lease":         {relock.NewRedisLock("k", c, relock.WithExpiry(1)).Validate(), "WithExpiry: 1ns is below 10ms"},
-		"a fraction":            {relock.NewRedisLock("k", c, relock.WithExpiry(time.Second+1)).Validate(), "WithExpiry: 1.000000001s has a fraction of a millisecond"},
-		"no permits":            {relock.NewSemaphore("k", 0, c).Validate(), "permits: 0 is not 1 to 10000"},
-		"too many permits":      {relock.NewSemaphore("", 10_001, c).Validate(), "key: is empty; permits: 10001 is not 1 to 10000"},
-		"a token of permits":    {relock.NewSemaphore("k", 1, c, relock.WithFencing()).Validate(), "WithFencing: is not supported by Semaphore"},
-		"an option":             {relock.NewMultiLock([]string{"k"}, c, relock.WithFair()).Validate(), "WithFair: is not supported by MultiLock"},
-		"an option to resume":   {second(c.Resume(t.Context(), token, relock.WithFair())), "WithFair: is not supported by Resume"},
-		"a token":               {second(c.Resume(t.Context(), "token")), "token: was not returned by this version's Detach"},
-		"a hold of nobody":      {second(c.Detach(t.Context(), nil, time.Minute)), "hold: was not returned by a Redis lock of this package"},
-		"a database":            {second(relock.NewClientURL("redis://localhost/first")), "URL: database is not a number such as 0 or 1"},
+		"a node": {relock.NewRedLock("k", []*relock.Client{c, nil, {}}).Validate(), "client 1: is nil; " +
+			"client 2: was not made by NewClient"},
+		"no keys": {relock.NewMultiLock(nil, c).Validate(), "keys: is empty"},
+		"a short lease": {
+			relock.NewRedisLock("k", c, relock.WithExpiry(1)).Validate(), "WithExpiry: 1ns is below 10ms",
+		},
+		"a fraction": {relock.NewRedisLock("k", c, relock.WithExpiry(time.Second+1)).Validate(), "WithExpiry: " +
+			"1.000000001s has a fraction of a millisecond"},
+		"no permits": {relock.NewSemaphore("k", 0, c).Validate(), "permits: 0 is not 1 to 10000"},
+		"too many permits": {
+			relock.NewSemaphore("", 10_001, c).Validate(), "key: is empty; permits: 10001 is not 1 to 10000",
+		},
+		"a token of permits": {
+			relock.NewSemaphore("k", 1, c, relock.WithFencing()).Validate(), "WithFencing: is not supported by Semaphore",
+		},
+		"an option": {
+			relock.NewMultiLock([]string{"k"}, c, relock.WithFair()).Validate(), "WithFair: is not supported by MultiLock",
+		},
+		"an option to resume": {
+			second(c.Resume(t.Context(), token, relock.WithFair())), "WithFair: is not supported by Resume",
+		},
+		"a token": {second(c.Resume(t.Context(), "token")), "token: was not returned by this version's Detach"},
+		"a hold of nobody": {
+			second(c.Detach(t.Context(), nil, time.Minute)), "hold: was not returned by a Redis lock of this package",
+		},
+		"a database": {
+			second(relock.NewClientURL("redis://localhost/first")), "URL: database is not a number such as 0 or 1",
+		},
 		"TLS beside a Dial": {
 			second(locktest.NewRoutedClient(dials, relock.WithTLS(nil))),
 			"WithTLS: the topology has a Dial, which encrypts; with go-redis, set TLSConfig of its client",
@@ -323,7 +350,8 @@ func TestLockerMistakes(t *testing.T) {
 	l, err := relock.NewLocker(nil)
 	require.Nil(t, l)
 	requireMistakes(t, err, "new locker", "client")
-	requireMistakes(t, second(relock.NewLocker(locktest.Unconnected(t), relock.WithWatchdog(time.Millisecond))), "new locker", "WithWatchdog")
+	requireMistakes(t, second(relock.NewLocker(locktest.Unconnected(t), relock.WithWatchdog(time.Millisecond))),
+		"new locker", "WithWatchdog")
 }
 
 func TestMistakesInACall(t *testing.T) {

@@ -47,7 +47,9 @@ func TestNames(t *testing.T) {
 	other := locktest.Sibling(t, s, c)
 	for i, name := range refused {
 		t.Run(fmt.Sprintf("%d %.20q", i, name), func(t *testing.T) {
-			for _, l := range []locktest.AnyLock{relock.NewRedisLock(name, unconnected), relock.NewReentrantLock(name, unconnected)} {
+			for _, l := range []locktest.AnyLock{
+				relock.NewRedisLock(name, unconnected), relock.NewReentrantLock(name, unconnected),
+			} {
 				for _, f := range acquiringCalls(l) {
 					requireMistakes(t, f(t.Context()), "lock", "key")
 				}
@@ -58,7 +60,9 @@ func TestNames(t *testing.T) {
 	}
 	for i, name := range usable {
 		t.Run(fmt.Sprintf("%d %.20q", i, name), func(t *testing.T) {
-			for kind, l := range map[string]locktest.AnyLock{"string": relock.NewRedisLock(name, c), "hash": relock.NewReentrantLock(name, c)} {
+			for kind, l := range map[string]locktest.AnyLock{
+				"string": relock.NewRedisLock(name, c), "hash": relock.NewReentrantLock(name, c),
+			} {
 				h := locktest.Take(t, l.Acquire)
 				require.Equal(t, name, h.Key())
 				require.Equal(t, kind, s.Do(t, "TYPE", locktest.Prefix(c)+"{"+name+"}"))
@@ -164,8 +168,10 @@ func TestNamesStayOnOneLine(t *testing.T) {
 			other := locktest.Sibling(t, s, c)
 			h := takeInTime(t, relock.NewRedisLock(name, c, relock.WithExpiry(400*time.Millisecond)).Acquire)
 			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost)
-			testkit.Eventually(t, testkit.Patience, func() bool { return strings.Contains(log.String(), "lock lost") }, "the loss is not logged")
-			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.PTTL(t, s, c, name) == -2 }, "the lost lock is still there")
+			testkit.Eventually(t, testkit.Patience, func() bool { return strings.Contains(log.String(), "lock lost") },
+				"the loss is not logged")
+			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.PTTL(t, s, c, name) == -2 },
+				"the lost lock is still there")
 
 			require.NoError(t, relock.NewReentrantLock(name, c, relock.WithExpiry(time.Minute)).Lock(t.Context()))
 			texts := []string{

@@ -55,7 +55,9 @@ func TestObserverOfEachKind(t *testing.T) {
 		}
 	}
 	require.NoError(t, relock.Do(locktest.Marked(t), locktest.NewLocker(t, c), "named", locktest.Nothing))
-	require.Equal(t, []string{`start plain "named" true mine`, `done plain "named" true mine <nil>`, `over plain "named" mine <nil>`}, w.Events())
+	require.Equal(t, []string{
+		`start plain "named" true mine`, `done plain "named" true mine <nil>`, `over plain "named" mine <nil>`,
+	}, w.Events())
 }
 
 // quorumLock is a RedLock whose servers count soon.
@@ -101,7 +103,8 @@ func TestObserverOfRefusals(t *testing.T) {
 	for n, one := range calls {
 		require.Error(t, one.err)
 		require.Equal(t, []string{
-			fmt.Sprintf(`start plain "k" %v %v`, one.block, one.mark), fmt.Sprintf(`done plain "k" %v %v %v`, one.block, one.mark, one.err),
+			fmt.Sprintf(`start plain "k" %v %v`, one.block, one.mark),
+			fmt.Sprintf(`done plain "k" %v %v %v`, one.block, one.mark, one.err),
 		}, noted[2*n:2*n+2])
 	}
 	require.ErrorIs(t, (&relock.RedisLock{}).Lock(t.Context()), relock.ErrInvalid) // it has no observer
@@ -150,9 +153,10 @@ func TestObserverAnd(t *testing.T) {
 		}
 	}
 	for want, o := range map[string]relock.Observer{
-		"a starts, b starts, a is done, b is done, a is over, b is over, a is renewed, b is renewed, ": note("a").And(note("b")),
-		"a starts, a is done, a is over, a is renewed, ":                                               note("a").And(relock.Observer{}),
-		"b starts, b is done, b is over, b is renewed, ":                                               relock.Observer{}.And(note("b")),
+		"a starts, b starts, a is done, b is done, a is over, b is over, a is renewed, b is renewed, ": note("a").
+			And(note("b")),
+		"a starts, a is done, a is over, a is renewed, ": note("a").And(relock.Observer{}),
+		"b starts, b is done, b is over, b is renewed, ": relock.Observer{}.And(note("b")),
 		"a starts, b starts, c starts, a is done, b is done, c is done, a is over, b is over, c is over, " +
 			"a is renewed, b is renewed, c is renewed, ": note("a").And(note("b")).And(note("c")),
 	} {

@@ -20,14 +20,18 @@ import (
 func TestPoolOptionsBesideAPool(t *testing.T) {
 	t.Parallel()
 	for name, opt := range map[string]relock.ClientOption{
-		"WithMaxIdle": relock.WithMaxIdle(10), "WithMaxActive": relock.WithMaxActive(0), "WithIdleTimeout": relock.WithIdleTimeout(time.Minute),
-		"WithWaitMode": relock.WithWaitMode(), "WithUsername": relock.WithUsername(""), "WithDatabase": relock.WithDatabase(0),
-		"WithTLS": relock.WithTLS(nil), "WithDialTimeout": relock.WithDialTimeout(time.Second), "WithDialer": relock.WithDialer(nil), "WithCredentials": relock.WithCredentials(nil),
+		"WithMaxIdle":   relock.WithMaxIdle(10),
+		"WithMaxActive": relock.WithMaxActive(0), "WithIdleTimeout": relock.WithIdleTimeout(time.Minute),
+		"WithWaitMode": relock.WithWaitMode(),
+		"WithUsername": relock.WithUsername(""), "WithDatabase": relock.WithDatabase(0),
+		"WithTLS": relock.WithTLS(nil), "WithDialTimeout": relock.WithDialTimeout(time.Second),
+		"WithDialer": relock.WithDialer(nil), "WithCredentials": relock.WithCredentials(nil),
 	} {
 		requireMistakes(t, second(relock.NewClientPool(undialled(), opt)), "new client", name, "pool")
 	}
 	var log locktest.LogBuffer
-	locktest.CloseLater(t)(relock.NewClientPool(undialled(), relock.WithCommandTimeout(time.Second), relock.WithKeyPrefix("p:"), log.Option(),
+	locktest.CloseLater(t)(relock.NewClientPool(undialled(),
+		relock.WithCommandTimeout(time.Second), relock.WithKeyPrefix("p:"), log.Option(),
 		relock.WithBlock(), relock.WithExpiry(time.Second)))
 }
 
@@ -55,20 +59,32 @@ func TestDefaults(t *testing.T) {
 		watched     bool
 	}{
 		{nil, 50 * time.Millisecond, 30 * time.Second, true},
-		{[]relock.LockOption{relock.WithWatchdog(200 * time.Millisecond)}, 50 * time.Millisecond, 200 * time.Millisecond, true},
-		{[]relock.LockOption{relock.WithWatchdog(100 * time.Millisecond)}, 25 * time.Millisecond, 100 * time.Millisecond, true},
-		{[]relock.LockOption{relock.WithExpiry(10 * time.Millisecond)}, 2500 * time.Microsecond, 10 * time.Millisecond, false},
+		{
+			[]relock.LockOption{relock.WithWatchdog(200 * time.Millisecond)},
+			50 * time.Millisecond, 200 * time.Millisecond, true,
+		},
+		{
+			[]relock.LockOption{relock.WithWatchdog(100 * time.Millisecond)},
+			25 * time.Millisecond, 100 * time.Millisecond, true,
+		},
+		{
+			[]relock.LockOption{relock.WithExpiry(10 * time.Millisecond)}, 2500 * time.Microsecond, 10 * time.Millisecond, false,
+		},
 	} {
-		require.Equal(t, lockspec.Spec{Kind: lockspec.Reentrant, Poll: tt.poll, Lease: tt.lease, Watched: tt.watched}, settingsOf(t, c, tt.opts...))
+		require.Equal(t, lockspec.Spec{Kind: lockspec.Reentrant, Poll: tt.poll, Lease: tt.lease, Watched: tt.watched},
+			settingsOf(t, c, tt.opts...))
 	}
 }
 
 func TestLockOptionBeatsDefault(t *testing.T) {
 	t.Parallel()
-	c := locktest.Unconnected(t, relock.WithBlockTimeout(time.Second), relock.WithPollInterval(40*time.Millisecond), relock.WithExpiry(8*time.Second), relock.WithMaxHold(time.Minute),
-		relock.WithMinHold(time.Second), relock.WithLabel("default label"), relock.WithFencing(), relock.WithQueueLimit(7), relock.WithReplicas(2, time.Second))
+	c := locktest.Unconnected(t, relock.WithBlockTimeout(time.Second), relock.WithPollInterval(40*time.Millisecond),
+		relock.WithExpiry(8*time.Second), relock.WithMaxHold(time.Minute),
+		relock.WithMinHold(time.Second), relock.WithLabel("default label"), relock.WithFencing(), relock.WithQueueLimit(7),
+		relock.WithReplicas(2, time.Second))
 	base := lockspec.Spec{
-		Kind: lockspec.Reentrant, Block: true, BlockTimeout: time.Second, Poll: 40 * time.Millisecond, Lease: 8 * time.Second, MaxHold: time.Minute, MinHold: time.Second,
+		Kind: lockspec.Reentrant, Block: true, BlockTimeout: time.Second, Poll: 40 * time.Millisecond, Lease: 8 * time.Second,
+		MaxHold: time.Minute, MinHold: time.Second,
 		Label: "default%20label", Fencing: true, QueueLimit: 7, Replicas: 2, ReplicaTimeout: time.Second,
 	}
 	type changed struct {
@@ -76,18 +92,27 @@ func TestLockOptionBeatsDefault(t *testing.T) {
 		set func(*lockspec.Spec)
 	}
 	testkit.Each(t, map[string]changed{
-		"nothing":          {relock.WithFencing(), func(*lockspec.Spec) {}}, // as before
-		"WithBlockTimeout": {relock.WithBlockTimeout(2 * time.Second), func(s *lockspec.Spec) { s.BlockTimeout = 2 * time.Second }},
+		"nothing": {relock.WithFencing(), func(*lockspec.Spec) {}}, // as before
+		"WithBlockTimeout": {
+			relock.WithBlockTimeout(2 * time.Second), func(s *lockspec.Spec) { s.BlockTimeout = 2 * time.Second },
+		},
 		"WithBlock":        {relock.WithBlock(), func(s *lockspec.Spec) { s.BlockTimeout = 0 }}, // until ctx is cancelled
 		"WithPollInterval": {relock.WithPollInterval(time.Second), func(s *lockspec.Spec) { s.Poll = time.Second }},
 		"WithExpiry":       {relock.WithExpiry(4 * time.Second), func(s *lockspec.Spec) { s.Lease = 4 * time.Second }},
-		"WithWatchdog":     {relock.WithWatchdog(4 * time.Second), func(s *lockspec.Spec) { s.Lease, s.Watched = 4*time.Second, true }},
-		"WithMaxHold":      {relock.WithMaxHold(time.Hour), func(s *lockspec.Spec) { s.MaxHold = time.Hour }},
-		"WithMinHold":      {relock.WithMinHold(20 * time.Millisecond), func(s *lockspec.Spec) { s.MinHold = 20 * time.Millisecond }},
-		"WithLabel":        {relock.WithLabel(""), func(s *lockspec.Spec) { s.Label = "" }},
-		"WithQueueLimit":   {relock.WithQueueLimit(8), func(s *lockspec.Spec) { s.QueueLimit = 8 }},
-		"WithReplicas":     {relock.WithReplicas(1, 500*time.Millisecond), func(s *lockspec.Spec) { s.Replicas, s.ReplicaTimeout = 1, 500*time.Millisecond }},
-		"a lease that is short for the default poll interval": {relock.WithExpiry(100 * time.Millisecond), func(s *lockspec.Spec) {
+		"WithWatchdog": {
+			relock.WithWatchdog(4 * time.Second), func(s *lockspec.Spec) { s.Lease, s.Watched = 4*time.Second, true },
+		},
+		"WithMaxHold": {relock.WithMaxHold(time.Hour), func(s *lockspec.Spec) { s.MaxHold = time.Hour }},
+		"WithMinHold": {
+			relock.WithMinHold(20 * time.Millisecond), func(s *lockspec.Spec) { s.MinHold = 20 * time.Millisecond },
+		},
+		"WithLabel":      {relock.WithLabel(""), func(s *lockspec.Spec) { s.Label = "" }},
+		"WithQueueLimit": {relock.WithQueueLimit(8), func(s *lockspec.Spec) { s.QueueLimit = 8 }},
+		"WithReplicas": {relock.WithReplicas(1, 500*time.Millisecond), func(s *lockspec.Spec) {
+			s.Replicas, s.ReplicaTimeout = 1, 500*time.Millisecond
+		}},
+		"a lease that is short for the default " +
+			"poll interval": {relock.WithExpiry(100 * time.Millisecond), func(s *lockspec.Spec) {
 			s.Lease, s.Poll, s.ReplicaTimeout = 100*time.Millisecond, 25*time.Millisecond, 25*time.Millisecond
 		}},
 	}, func(t *testing.T, _ string, tt changed) {
@@ -111,8 +136,12 @@ func TestOptionsThatContradict(t *testing.T) {
 		{relock.WithExpiry(time.Second), relock.WithWatchdog(time.Second), []string{"WithExpiry", "WithWatchdog"}},
 		{relock.WithMinHold(2 * time.Second), relock.WithMaxHold(time.Second), []string{"WithMaxHold"}},
 		{relock.WithPollInterval(30*time.Second/4 + 1), relock.WithBlock(), []string{"WithPollInterval"}},
-		{relock.WithPollInterval(26 * time.Millisecond), relock.WithExpiry(100 * time.Millisecond), []string{"WithPollInterval"}},
-		{relock.WithWatchdog(100 * time.Millisecond), relock.WithPollInterval(26 * time.Millisecond), []string{"WithPollInterval"}},
+		{relock.WithPollInterval(26 * time.Millisecond), relock.WithExpiry(100 * time.Millisecond), []string{
+			"WithPollInterval",
+		}},
+		{relock.WithWatchdog(100 * time.Millisecond), relock.WithPollInterval(26 * time.Millisecond), []string{
+			"WithPollInterval",
+		}},
 	} {
 		requireMistakes(t, relock.NewRedisLock("k", c, tt.a, tt.b).Validate(), "validate", tt.names...)
 		requireMistakes(t, relock.NewReentrantLock("k", c, tt.a, tt.b).Lock(t.Context()), "lock", tt.names...)
@@ -120,7 +149,8 @@ func TestOptionsThatContradict(t *testing.T) {
 			requireMistakes(t, second(relock.NewClient("tcp", "localhost:6379", "", tt.a, tt.b)), "new client", tt.names...)
 		}
 	}
-	require.NoError(t, relock.NewRedisLock("k", c, relock.WithPollInterval(25*time.Millisecond), relock.WithExpiry(100*time.Millisecond)).Validate())
+	require.NoError(t, relock.NewRedisLock("k", c, relock.WithPollInterval(25*time.Millisecond), relock.WithExpiry(100*
+		time.Millisecond)).Validate())
 	require.NoError(t, relock.NewRedisLock("k", c, relock.WithPollInterval(30*time.Second/4)).Validate())
 }
 
@@ -139,14 +169,18 @@ func TestURL(t *testing.T) {
 		"redis://h?db=4":      {"", driver.Config{Network: "tcp", Address: "h:6379", Database: 4}},
 		"redis://:pw@h:1":     {"pw", driver.Config{Network: "tcp", Address: "h:1"}},
 		"redis://me:pw@h:1/2": {"pw", driver.Config{Network: "tcp", Address: "h:1", Username: "me", Database: 2}},
-		"redis://me:p%40%2F%3A%3F%23%25%20w@h:1/2": {"p@/:?#% w", driver.Config{Network: "tcp", Address: "h:1", Username: "me", Database: 2}},
-		"rediss://h":                        {"", driver.Config{Network: "tcp", Address: "h:6379", UseTLS: true}},
-		"REDISS://h":                        {"", driver.Config{Network: "tcp", Address: "h:6379", UseTLS: true}},
-		"redis://[::1]:7000/1":              {"", driver.Config{Network: "tcp", Address: "[::1]:7000", Database: 1}},
-		"redis://[::1]":                     {"", driver.Config{Network: "tcp", Address: "[::1]:6379"}},
-		"unix:///run/redis.sock":            {"", driver.Config{Network: "unix", Address: "/run/redis.sock"}},
-		"unix:///run/redis.sock?db=9":       {"", driver.Config{Network: "unix", Address: "/run/redis.sock", Database: 9}},
-		"unix://me:pw@/run/redis%20it.sock": {"pw", driver.Config{Network: "unix", Address: "/run/redis it.sock", Username: "me"}},
+		"redis://me:p%40%2F%3A%3F%23%25%20w@h:1/2": {
+			"p@/:?#% w", driver.Config{Network: "tcp", Address: "h:1", Username: "me", Database: 2},
+		},
+		"rediss://h":                  {"", driver.Config{Network: "tcp", Address: "h:6379", UseTLS: true}},
+		"REDISS://h":                  {"", driver.Config{Network: "tcp", Address: "h:6379", UseTLS: true}},
+		"redis://[::1]:7000/1":        {"", driver.Config{Network: "tcp", Address: "[::1]:7000", Database: 1}},
+		"redis://[::1]":               {"", driver.Config{Network: "tcp", Address: "[::1]:6379"}},
+		"unix:///run/redis.sock":      {"", driver.Config{Network: "unix", Address: "/run/redis.sock"}},
+		"unix:///run/redis.sock?db=9": {"", driver.Config{Network: "unix", Address: "/run/redis.sock", Database: 9}},
+		"unix://me:pw@/run/redis%20it.sock": {
+			"pw", driver.Config{Network: "unix", Address: "/run/redis it.sock", Username: "me"},
+		},
 	}, func(t *testing.T, rawURL string, tt meaning) {
 		got := *relock.ConfigOf(locktest.CloseLater(t)(relock.NewClientURL(rawURL)))
 		require.Equal(t, tt.password, *got.Password)
@@ -187,10 +221,14 @@ func TestURLMistakesHideThePassword(t *testing.T) {
 	schemes := []string{"redis", "rediss", "unix", "http", "", "re dis", "redis\n"}
 	for _, scheme := range schemes {
 		for _, rest := range []string{
-			"://:hunter2@127.0.0.1:1/x", "://me:hunter2@127.0.0.1:1/x", "://hunter2@127.0.0.1:1/x", "://hunter2:@127.0.0.1:1", ":hunter2@127.0.0.1:1",
-			":/me:hunter2@127.0.0.1:1", "://me:hunter2@127.0.0.1:port", "://me:hunter2@127.0.0.1:1:2", "://me:hunter2@[::1", "://me:hunter2%@127.0.0.1:1",
-			"://me:hunter2@127.0.0.1:1?x=%zz", "://me:hunter2@127.0.0.1:1#x", "://127.0.0.1:1?password=hunter2", "://127.0.0.1:1?db=hunter2",
-			"://127.0.0.1:1/hunter2", "://127.0.0.1:1#hunter2", "://me:hunter2@/x?y", "://me:hunter2@\x00", "://me:hunter2@127.0.0.1:1/\x7f", "://me:\nhunter2@h",
+			"://:hunter2@127.0.0.1:1/x", "://me:hunter2@127.0.0.1:1/x", "://hunter2@127.0.0.1:1/x", "://hunter2:@127.0.0.1:1",
+			":hunter2@127.0.0.1:1",
+			":/me:hunter2@127.0.0.1:1", "://me:hunter2@127.0.0.1:port", "://me:hunter2@127.0.0.1:1:2", "://me:hunter2@[::1",
+			"://me:hunter2%@127.0.0.1:1",
+			"://me:hunter2@127.0.0.1:1?x=%zz", "://me:hunter2@127.0.0.1:1#x", "://127.0.0.1:1?password=hunter2",
+			"://127.0.0.1:1?db=hunter2",
+			"://127.0.0.1:1/hunter2", "://127.0.0.1:1#hunter2", "://me:hunter2@/x?y", "://me:hunter2@\x00",
+			"://me:hunter2@127.0.0.1:1/\x7f", "://me:\nhunter2@h",
 		} {
 			urls = append(urls, scheme+rest)
 		}
@@ -224,12 +262,15 @@ func TestURLMistakesHideThePassword(t *testing.T) {
 // The same for a URL that was given where an address belongs.
 func TestAddressMistakesHideThePassword(t *testing.T) {
 	t.Parallel()
-	for _, address := range []string{"redis://:hunter2@127.0.0.1:1", "me:hunter2@127.0.0.1:1", "redis://me:hunter2@127.0.0.1", "hunter2@127.0.0.1:x"} {
+	for _, address := range []string{
+		"redis://:hunter2@127.0.0.1:1", "me:hunter2@127.0.0.1:1", "redis://me:hunter2@127.0.0.1", "hunter2@127.0.0.1:x",
+	} {
 		_, err := relock.NewClient("tcp", address, "hunter2", relock.WithMaxIdle(-1))
 		requireMistakes(t, err, "new client", "address")
 		require.NotContains(t, err.Error(), "hunter2")
 	}
-	_, err := relock.NewClient("hunter2", "redis://me:hunter2@127.0.0.1", "hunter2", relock.WithUsername("me"), relock.WithDatabase(-1))
+	_, err := relock.NewClient("hunter2", "redis://me:hunter2@127.0.0.1", "hunter2",
+		relock.WithUsername("me"), relock.WithDatabase(-1))
 	requireMistakes(t, err, "new client", "network", "WithDatabase")
 	require.NotContains(t, err.Error(), ":hunter2@")
 }
@@ -245,5 +286,6 @@ func TestCredentialsBesideAPassword(t *testing.T) {
 	} {
 		requireMistakes(t, err, "new client", "WithCredentials: a user or password is given, too")
 	}
-	requireMistakes(t, second(relock.NewClient("tcp", "localhost:6379", "", relock.WithCredentials(nil))), "new client", "WithCredentials: is nil")
+	requireMistakes(t, second(relock.NewClient("tcp", "localhost:6379", "", relock.WithCredentials(nil))), "new client",
+		"WithCredentials: is nil")
 }

@@ -68,7 +68,8 @@ func TestWaitsWithoutAUsableServer(t *testing.T) {
 					testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Waiting == len(calls) }, "all wait")
 					tt.fail(t, s, p)
 				}
-				testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines("level=WARN", unserved) == 1 }, "it is logged")
+				testkit.Eventually(t, testkit.Patience,
+					func() bool { return log.Lines("level=WARN", unserved) == 1 }, "it is logged")
 				require.Equal(t, 1, log.Lines(unserved, " server="+p.Address+" ", tt.reason), log.String())
 				testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Waiting == len(calls) }, "all wait")
 				tt.mend(t, s, p)

@@ -35,14 +35,16 @@ func TestOutcomeOf(t *testing.T) {
 		relock.OutcomeInvalid:     {relock.ErrInvalid, relock.ErrKeyConflict, relock.ErrNotHeld},
 		relock.OutcomeClosed:      {relock.ErrClosed},
 		relock.OutcomeUnavailable: {
-			relock.ErrQuorum, relock.ErrReplicas, io.EOF, os.ErrDeadlineExceeded, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
+			relock.ErrQuorum, relock.ErrReplicas, io.EOF, os.ErrDeadlineExceeded,
+			&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
 			redis.ErrPoolExhausted, redis.Error("LOADING Redis is loading the dataset in memory"),
 		},
 		relock.OutcomeOther: {redis.Error("MOVED 3999 127.0.0.1:6381"), errors.New("boom")},
 	} {
 		for _, err := range all {
 			for _, wrapped := range []error{
-				err, fmt.Errorf("job 7: %w", err), locking(err), &relock.NodeError{Node: 2, Err: err}, errors.Join(errors.New("boom"), err),
+				err, fmt.Errorf("job 7: %w", err), locking(err), &relock.NodeError{Node: 2, Err: err},
+				errors.Join(errors.New("boom"), err),
 			} {
 				require.Equal(t, want, relock.OutcomeOf(wrapped), "%#v", wrapped)
 			}
@@ -71,7 +73,9 @@ func TestOutcomeOfSeveralReasons(t *testing.T) {
 	}
 	for i, first := range order {
 		for _, later := range order[i:] {
-			for _, err := range []error{errors.Join(first.err, later.err), errors.Join(later.err, first.err), fmt.Errorf("%w: %w", later.err, first.err)} {
+			for _, err := range []error{
+				errors.Join(first.err, later.err), errors.Join(later.err, first.err), fmt.Errorf("%w: %w", later.err, first.err),
+			} {
 				require.Equal(t, first.want, relock.OutcomeOf(err), err)
 			}
 		}

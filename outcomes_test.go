@@ -152,14 +152,17 @@ var outcomes = map[string]row{
 		time.AfterFunc(50*time.Millisecond, func() { _ = o.c.Close() })
 		return o.paused(o.lock)
 	}, relock.ErrClosed),
-	"Lock/a mistake": fails(func(o *outcome) error { return relock.NewRedisLock("", o.c).Lock(o.Context()) }, relock.ErrInvalid),
+	"Lock/a mistake": fails(func(o *outcome) error { return relock.NewRedisLock("", o.c).Lock(o.Context()) },
+		relock.ErrInvalid),
 
-	"Unlock/released by another goroutine of the owner, after the context of Lock was cancelled": {call: func(o *outcome) error {
-		ctx, cancel := context.WithCancel(relock.ContextWithOwner(o.Context(), "me"))
-		require.NoError(o, o.l.Lock(ctx))
-		cancel()
-		return testkit.ResultWithin(o, testkit.Async(o, func() error { return o.l.Unlock(ctx) }), testkit.Patience)
-	}},
+	"Unlock/released by another goroutine of the owner, after the context of Lock was cancelled": {
+		call: func(o *outcome) error {
+			ctx, cancel := context.WithCancel(relock.ContextWithOwner(o.Context(), "me"))
+			require.NoError(o, o.l.Lock(ctx))
+			cancel()
+			return testkit.ResultWithin(o, testkit.Async(o, func() error { return o.l.Unlock(ctx) }), testkit.Patience)
+		},
+	},
 	"Unlock/never locked": fails((*outcome).unlock, relock.ErrNotHeld).butNot(relock.ErrLockLost),
 	"Unlock/unlocked before, and held by others": fails(func(o *outcome) error {
 		require.NoError(o, o.locked(o.unlock))
@@ -182,7 +185,8 @@ var outcomes = map[string]row{
 		err := o.paused(func() error { return h.Unlock(o.Context()) })
 		require.ErrorIs(o, h.Err(), relock.ErrNotHeld, "ended, whatever Unlock returned")
 		require.ErrorIs(o, h.Unlock(o.Context()), relock.ErrNotHeld)
-		testkit.Eventually(o, testkit.Patience, func() bool { return locktest.PTTL(o, o.s, o.c, "k") < 0 }, "released in the background")
+		testkit.Eventually(o, testkit.Patience, func() bool { return locktest.PTTL(o, o.s, o.c, "k") < 0 },
+			"released in the background")
 		return err
 	}, relock.ErrUnconfirmed).butNot(relock.ErrLockLost, relock.ErrNotHeld).unanswered(),
 	"Unlock/denied": fails(func(o *outcome) error {

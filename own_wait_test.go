@@ -65,14 +65,16 @@ func TestSelfWait(t *testing.T) {
 			s.AwaitUp(t, 2)
 			clients = append(clients, locktest.NewTestClient(t, s, log.Option()))
 		}
-		line := []string{"level=WARN", "relock: waiting for a lock that this client holds", "key=k kind=" + tt.kind + " label=report", "since="}
+		line := []string{"level=WARN", "relock: waiting for a lock that this client holds", "key=k kind=" + tt.kind +
+			" label=report", "since="}
 		require.NoError(t, tt.outer(t, clients, relock.WithLabel("report")).Do(t.Context(), func(context.Context) error {
 			err := refusal(t, func() error {
 				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 				defer cancel()
 				return tt.inner(t, clients, relock.WithBlock()).Lock(ctx)
 			})
-			require.Regexp(t, `lock is held by others(: key "k")? \(this client has held it since `+clock+"; "+tt.remedy+`\)$`, err.Error())
+			require.Regexp(t, `lock is held by others(: key "k")? \(this client has held it since `+clock+"; "+tt.remedy+`\)$`,
+				err.Error())
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			wait := testkit.Async(t, func() error {

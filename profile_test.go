@@ -37,7 +37,8 @@ func TestHoldProfile(t *testing.T) {
 	other := locktest.Sibling(t, s, c, relock.WithHoldProfile()) // shares it
 	rw := relock.NewRWLock("rw", c)
 	for kind, lock := range map[string]relock.Mutex{
-		"plain": relock.NewRedisLock("plain", c), "reentrant": relock.NewReentrantLock("reentrant", other), "write": rw, "read": rw.RLocker(),
+		"plain": relock.NewRedisLock("plain", c), "reentrant": relock.NewReentrantLock("reentrant", other), "write": rw,
+		"read":  rw.RLocker(),
 		"multi": relock.NewMultiLock([]string{"a", "b"}, c),
 	} {
 		requireHolds(t, 0)
@@ -71,14 +72,16 @@ func TestEndsInHoldProfile(t *testing.T) {
 	h := locktest.Take(t, relock.NewRedisLock("lost", c, relock.WithWatchdog(time.Second)).Acquire)
 	s.Do(t, "DEL", locktest.KeyOf(c, "lost"))
 	require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost)
-	testkit.Eventually(t, testkit.Patience, func() bool { return pprof.Lookup("relock").Count() == 0 }, "the loss is reported")
+	testkit.Eventually(t, testkit.Patience, func() bool { return pprof.Lookup("relock").Count() == 0 },
+		"the loss is reported")
 	const many = 2000
 	for i := range many {
 		locktest.Take(t, relock.NewRedisLock(strconv.Itoa(i), c).Acquire)
 	}
 	requireHolds(t, many)
 	require.NoError(t, c.Close())
-	testkit.Eventually(t, testkit.Patience, func() bool { return pprof.Lookup("relock").Count() == 0 }, "Close ends all holds")
+	testkit.Eventually(t, testkit.Patience, func() bool { return pprof.Lookup("relock").Count() == 0 },
+		"Close ends all holds")
 }
 
 // Without the option nothing is in a profile.

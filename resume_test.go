@@ -103,8 +103,10 @@ func TestResumeRefuses(t *testing.T) {
 		token string
 		opt   relock.LockOption
 	}{
-		"empty": {"", nil}, "no token": {"relock2.", nil}, "text": {"relock2.%%", nil}, "another text": {"relock2.e30", nil}, "cut": {token[:len(token)-9], nil},
-		"WithBlock": {token, relock.WithBlock()}, "WithFair": {token, relock.WithFair()}, "WithFencing": {token, relock.WithFencing()},
+		"empty": {"", nil}, "no token": {"relock2.", nil}, "text": {"relock2.%%", nil}, "another text": {"relock2.e30", nil},
+		"cut":       {token[:len(token)-9], nil},
+		"WithBlock": {token, relock.WithBlock()}, "WithFair": {token, relock.WithFair()},
+		"WithFencing": {token, relock.WithFencing()},
 		"WithMinHold": {token, relock.WithMinHold(time.Second)}, "WithQueueLimit": {token, relock.WithQueueLimit(3)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,8 @@ const secret = "hunter2"
 func secretive(t *testing.T, s *redistest.Server, opts ...relock.ClientOption) *relock.Client {
 	t.Helper()
 	s.Do(t, "ACL", "SETUSER", "app", "on", ">"+secret, "~*", "&*", "+@all")
-	return locktest.CloseLater(t)(relock.NewClient(s.Network, s.Address, secret, append(opts, relock.WithUsername("app"))...))
+	return locktest.CloseLater(t)(relock.NewClient(s.Network, s.Address, secret,
+		append(opts, relock.WithUsername("app"))...))
 }
 
 // Errors and logs show no hold id, client id, password, value or argument, also
@@ -57,7 +58,8 @@ func TestErrorsHideSecrets(t *testing.T) {
 				if err == nil {
 					note(h, h.Extend(t.Context(), 40*time.Second), h.Unlock(t.Context()), h.Err(), context.Cause(h.Context()))
 				}
-				note(l.Lock(t.Context()), l.Lock(t.Context()), l.Unlock(t.Context()), l.Do(t.Context(), locktest.Nothing), l.Unlock(t.Context()))
+				note(l.Lock(t.Context()), l.Lock(t.Context()), l.Unlock(t.Context()), l.Do(t.Context(), locktest.Nothing),
+					l.Unlock(t.Context()))
 			}
 			note(c, c.Ping(t.Context()))
 			done, err := c.SetNEX(t.Context(), "raw", secret, time.Minute)
@@ -93,7 +95,8 @@ func TestPrintedValuesHideSecrets(t *testing.T) {
 	t.Parallel()
 	c := secretive(t, redistest.Start(t), relock.WithLabel("x"))
 	copied := func(v any) any { return reflect.ValueOf(v).Elem().Interface() } // which vet lets pass
-	nested := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "C", Type: reflect.TypeFor[relock.Client]()}})).Elem()
+	nested := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "C", Type: reflect.TypeFor[relock.Client]()}})).
+		Elem()
 	nested.Field(0).Set(reflect.ValueOf(c).Elem())
 	locker := locktest.NewLocker(t, c)
 	plain, reentrant := relock.NewRedisLock("p", c), relock.NewReentrantLock("r", c)
@@ -102,8 +105,10 @@ func TestPrintedValuesHideSecrets(t *testing.T) {
 	var log locktest.LogBuffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	whole := []any{c, plain, reentrant, held, held.Context(), levels, relock.NewLeader(locker, "l")}
-	for i, v := range append(whole, copied(c), nested.Interface(), []any{copied(c)}, relock.WithUsername("app"), relock.WithLabel("x"),
-		copied(plain), copied(reentrant), copied(relock.NewRWLock("k", c)), copied(relock.NewSemaphore("k", 1, c)), copied(relock.NewMultiLock([]string{"k"}, c)),
+	for i, v := range append(whole, copied(c), nested.Interface(), []any{copied(c)},
+		relock.WithUsername("app"), relock.WithLabel("x"),
+		copied(plain), copied(reentrant), copied(relock.NewRWLock("k", c)), copied(relock.NewSemaphore("k", 1, c)),
+		copied(relock.NewMultiLock([]string{"k"}, c)),
 		copied(relock.NewRedLock("k", []*relock.Client{c})), copied(locker)) {
 		for n, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t", "%e"} {
 			text := fmt.Sprintf(verb, v)
@@ -135,7 +140,8 @@ func TestValue(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.OnShared(t)
 	for i, label := range []string{
-		"", "report", "a|b|c", "|", "||||", "a b", "50% off", "+", "%7C", "a\r\nb", "\x00\xff", "日本", strings.Repeat("x", 256), strings.Repeat("|", 85),
+		"", "report", "a|b|c", "|", "||||", "a b", "50% off", "+", "%7C", "a\r\nb", "\x00\xff",
+		"日本", strings.Repeat("x", 256), strings.Repeat("|", 85),
 	} {
 		key := fmt.Sprint("k", i)
 		l := relock.NewRedisLock(key, c, relock.WithLabel(label))
@@ -184,10 +190,12 @@ func TestOwnersDoNotCollide(t *testing.T) {
 				require.True(t, strings.HasPrefix(field, id+":"))
 			}
 		}
-		require.ErrorIs(t, relock.NewReentrantLock(key, c).TryLock(t.Context()), relock.ErrLockAcquiredByOthers, "the goroutine is another owner")
+		require.ErrorIs(t, relock.NewReentrantLock(key, c).TryLock(t.Context()), relock.ErrLockAcquiredByOthers,
+			"the goroutine is another owner")
 		for _, other := range owners {
 			if other != owner {
-				require.ErrorIs(t, locktest.Owned(other, relock.NewReentrantLock(key, c)).TryLock(t.Context()), relock.ErrLockAcquiredByOthers)
+				require.ErrorIs(t, locktest.Owned(other, relock.NewReentrantLock(key, c)).TryLock(t.Context()),
+					relock.ErrLockAcquiredByOthers)
 			}
 		}
 		require.NoError(t, errors.Join(l.Unlock(t.Context()), l.Unlock(t.Context())))

@@ -15,7 +15,9 @@ import (
 
 func TestSemaphoreThatWasNotMade(t *testing.T) {
 	t.Parallel()
-	for _, s := range []*relock.Semaphore{{}, relock.NewSemaphore("k", 1, nil), relock.NewSemaphore("k", 0, locktest.Unconnected(t))} {
+	for _, s := range []*relock.Semaphore{
+		{}, relock.NewSemaphore("k", 1, nil), relock.NewSemaphore("k", 0, locktest.Unconnected(t)),
+	} {
 		require.ErrorIs(t, s.Validate(), relock.ErrInvalid)
 		require.ErrorIs(t, second(s.Acquire(t.Context())), relock.ErrInvalid)
 		require.ErrorIs(t, second(s.TryAcquire(t.Context())), relock.ErrInvalid)
@@ -41,7 +43,8 @@ func TestInspectSemaphore(t *testing.T) {
 		key := "semaphore " + mode
 		require.Equal(t, relock.Info{Key: key, State: relock.StateFree}, locktest.Inspect(t, c, key))
 		mine := locktest.Take(t, relock.NewSemaphore(key, 2, c, append(opts, relock.WithLabel("l"))...).Acquire)
-		theirs := locktest.Take(t, relock.NewSemaphore(key, 2, other, append(opts, relock.WithMinHold(time.Minute))...).Acquire)
+		theirs := locktest.Take(t,
+			relock.NewSemaphore(key, 2, other, append(opts, relock.WithMinHold(time.Minute))...).Acquire)
 		ctx, cancel := context.WithCancel(t.Context())
 		waits := testkit.Async(t, func() error {
 			return second(relock.NewSemaphore(key, 1, other, append(opts, relock.WithBlock())...).Acquire(ctx))
@@ -53,11 +56,14 @@ func TestInspectSemaphore(t *testing.T) {
 		labels := map[string]relock.Holder{info.Readers[0].Label: info.Readers[0], info.Readers[1].Label: info.Readers[1]}
 		require.Equal(t, written(t, c, relock.Holder{Label: "l", Count: 1}, labels["l"].Since), labels["l"])
 		require.Equal(t, written(t, other, relock.Holder{Count: 1}, labels[""].Since), labels[""])
-		require.Equal(t, []relock.Waiter{{locktest.Engine(other).Identity.ID, info.Waiters[0].Age, "semaphore", mode == "fair"}}, info.Waiters)
+		require.Equal(t, []relock.Waiter{
+			{locktest.Engine(other).Identity.ID, info.Waiters[0].Age, "semaphore", mode == "fair"},
+		}, info.Waiters)
 		info.Readers, info.Waiters = nil, nil
 		require.Greater(t, info.Remaining, 50*time.Second)
 		require.Equal(t, relock.Info{
-			Key: key, State: relock.StateHeld, Kind: relock.KindSemaphore, Fair: mode == "fair", Remaining: info.Remaining, Waiting: 1, Permits: 1,
+			Key: key, State: relock.StateHeld, Kind: relock.KindSemaphore, Fair: mode == "fair", Remaining: info.Remaining,
+			Waiting: 1, Permits: 1,
 		}, info)
 		locktest.AwaitSubscribed(t, s, locktest.KeyOf(c, key), other)
 		cancel()
@@ -67,7 +73,9 @@ func TestInspectSemaphore(t *testing.T) {
 		require.NoError(t, mine.Unlock(t.Context()))
 		require.NoError(t, theirs.Unlock(t.Context()))
 		info = locktest.Inspect(t, c, key)
-		require.Equal(t, relock.Info{Key: key, State: relock.StateKept, Kind: relock.KindSemaphore, Fair: mode == "fair", Remaining: info.Remaining}, info)
+		require.Equal(t, relock.Info{
+			Key: key, State: relock.StateKept, Kind: relock.KindSemaphore, Fair: mode == "fair", Remaining: info.Remaining,
+		}, info)
 	})
 }
 

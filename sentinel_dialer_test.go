@@ -35,12 +35,13 @@ func TestDialerThatEncryptsForServersOnly(t *testing.T) {
 	}
 	servers := relock.WithAddressMap(func(address string) string { return cmp.Or(encrypted[address], address) })
 	sentinels := s.Addresses()
-	c := locktest.SentinelClient(t, s, servers, relock.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		if slices.Contains(sentinels, address) {
-			return new(net.Dialer).DialContext(ctx, network, address)
-		}
-		return (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
-	}))
+	c := locktest.SentinelClient(t, s, servers,
+		relock.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			if slices.Contains(sentinels, address) {
+				return new(net.Dialer).DialContext(ctx, network, address)
+			}
+			return (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
+		}))
 	held := locktest.Take(t, relock.NewRedisLock("k", c, relock.WithFair(), relock.WithReplicas(2, 5*time.Second)).Acquire)
 	waits := testkit.Async(t, func() error {
 		return relock.NewRedisLock("k", c, relock.WithBlock(), relock.WithFair()).Lock(t.Context())

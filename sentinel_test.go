@@ -28,13 +28,18 @@ func TestSentinelMistakes(t *testing.T) {
 		names     []string
 	}{
 		{"", nil, nil, []string{"master: the name is empty", "sentinels: none is given"}},
-		{"m", []string{"h1:26379", "h2", "", "h:0"}, nil, []string{"sentinels[1]: address", "sentinels[2]: address: is empty", "sentinels[3]: address"}},
-		{"m", three, []relock.ClientOption{relock.WithSentinelLogin("", "")}, []string{"WithSentinelLogin: the password is empty"}},
+		{"m", []string{"h1:26379", "h2", "", "h:0"}, nil, []string{
+			"sentinels[1]: address", "sentinels[2]: address: is empty", "sentinels[3]: address",
+		}},
+		{"m", three, []relock.ClientOption{relock.WithSentinelLogin("", "")}, []string{
+			"WithSentinelLogin: the password is empty",
+		}},
 		{"m", three, []relock.ClientOption{relock.WithAddressMap(nil)}, []string{"WithAddressMap: is nil"}},
 		{"m", three, []relock.ClientOption{relock.WithUsername("app")}, []string{"WithUsername: needs a password"}},
 		{"m", three, []relock.ClientOption{relock.WithMaxIdle(-1), nil}, []string{"WithMaxIdle", "opts[1]"}},
 	} {
-		requireMistakes(t, second(relock.NewClientSentinel(tt.master, tt.sentinels, "", tt.opts...)), "new client", tt.names...)
+		requireMistakes(t, second(relock.NewClientSentinel(tt.master, tt.sentinels, "", tt.opts...)),
+			"new client", tt.names...)
 	}
 }
 
@@ -42,8 +47,10 @@ func TestSentinelMistakes(t *testing.T) {
 func TestSentinelOptionsWithoutSentinels(t *testing.T) {
 	t.Parallel()
 	for name, opt := range map[string]relock.ClientOption{
-		"WithSentinelLogin: needs NewClientSentinel":                  relock.WithSentinelLogin("watch", "password"),
-		"WithAddressMap: needs NewClientSentinel or NewClientCluster": relock.WithAddressMap(func(address string) string { return address }),
+		"WithSentinelLogin: needs NewClientSentinel": relock.WithSentinelLogin("watch", "password"),
+		"WithAddressMap: needs NewClientSentinel or NewClientCluster": relock.WithAddressMap(func(address string) string {
+			return address
+		}),
 	} {
 		requireMistakes(t, second(relock.NewClient("tcp", "h:1", "", opt)), "new client", name)
 		requireMistakes(t, second(relock.NewClientURL("redis://h", opt)), "new client", name)
@@ -116,7 +123,8 @@ func TestSentinelHidesSecrets(t *testing.T) {
 	s := redistest.StartSentinels(t, 20*time.Second)
 	for _, c := range []*relock.Client{
 		locktest.SentinelClient(t, s, relock.WithSentinelLogin("watch", secret)),
-		locktest.SentinelClient(t, s, relock.WithCredentials(func(context.Context) (user, password string, err error) { return "app", secret, nil })),
+		locktest.SentinelClient(t, s,
+			relock.WithCredentials(func(context.Context) (user, password string, err error) { return "app", secret, nil })),
 	} {
 		err := c.Ping(t.Context())
 		require.ErrorIs(t, err, relock.ErrDenied)
@@ -133,7 +141,9 @@ func TestSentinelHidesSecrets(t *testing.T) {
 // Whatever a URL of sentinels is, it is a client or ErrInvalid. It has no host
 // that cannot be connected to.
 func FuzzSentinelURL(f *testing.F) {
-	for _, rest := range []string{"h1,h2:1/m/3", "me:p@[::1]:1,h/m?db=2", "a@b@c/%41", "h1:1:2/m", ",/m", "/m", "h?db=1#x", "[h]:1/m"} {
+	for _, rest := range []string{
+		"h1,h2:1/m/3", "me:p@[::1]:1,h/m?db=2", "a@b@c/%41", "h1:1:2/m", ",/m", "/m", "h?db=1#x", "[h]:1/m",
+	} {
 		f.Add(rest)
 	}
 	f.Fuzz(func(t *testing.T, rest string) {
@@ -154,10 +164,16 @@ func TestClusterMistakes(t *testing.T) {
 		names     []string
 	}{
 		{nil, nil, []string{"addresses: none is given"}},
-		{[]string{"h1:6379", "h2", "", "h:0"}, nil, []string{"addresses[1]: address", "addresses[2]: address: is empty", "addresses[3]: address"}},
-		{[]string{"h1:6379"}, []relock.ClientOption{relock.WithSentinelLogin("", "p")}, []string{"WithSentinelLogin: needs NewClientSentinel"}},
+		{[]string{"h1:6379", "h2", "", "h:0"}, nil, []string{
+			"addresses[1]: address", "addresses[2]: address: is empty", "addresses[3]: address",
+		}},
+		{[]string{"h1:6379"}, []relock.ClientOption{relock.WithSentinelLogin("", "p")}, []string{
+			"WithSentinelLogin: needs NewClientSentinel",
+		}},
 		{[]string{"h1:6379"}, []relock.ClientOption{relock.WithAddressMap(nil)}, []string{"WithAddressMap: is nil"}},
-		{[]string{"h1:6379"}, []relock.ClientOption{relock.WithDatabase(1), nil}, []string{"database: a Cluster has only 0", "opts[1]"}},
+		{[]string{"h1:6379"}, []relock.ClientOption{relock.WithDatabase(1), nil}, []string{
+			"database: a Cluster has only 0", "opts[1]",
+		}},
 		{[]string{"h1:6379"}, []relock.ClientOption{relock.WithDatabase(-1)}, []string{"WithDatabase: -1 is negative"}},
 	} {
 		requireMistakes(t, second(relock.NewClientCluster(tt.addresses, "", tt.opts...)), "new client", tt.names...)
@@ -183,7 +199,9 @@ func TestClusterMistakes(t *testing.T) {
 			requireURL(t, scheme+"+cluster://"+rest, want)
 		}
 	}
-	for _, rawURL := range []string{"redis+cluster:h1", "redis+clusters://h1", "http+cluster://h1", "valkey+unix://h1", "valkeyss://h1", "redis+cluster"} {
+	for _, rawURL := range []string{
+		"redis+cluster:h1", "redis+clusters://h1", "http+cluster://h1", "valkey+unix://h1", "valkeyss://h1", "redis+cluster",
+	} {
 		requireMistakes(t, second(relock.NewClientURL(rawURL)), "new client", "scheme")
 	}
 }
@@ -208,7 +226,8 @@ func TestClusterURLConnects(t *testing.T) {
 	s := redistest.StartCluster(t, 2, 0)
 	s.DoAll(t, "ACL", "SETUSER", "app", "on", ">p,w/@", "~*", "&*", "+@all")
 	for i, rawURL := range []string{
-		"redis+cluster://" + s.Servers[0].Address, "valkey+cluster://app:p%2Cw%2F%40@" + s.Servers[1].Address + ",h:1", "Redis+Cluster://" + s.Servers[1].Address + "/0",
+		"redis+cluster://" + s.Servers[0].Address, "valkey+cluster://app:p%2Cw%2F%40@" + s.Servers[1].Address + ",h:1",
+		"Redis+Cluster://" + s.Servers[1].Address + "/0",
 	} {
 		c := locktest.CloseLater(t)(relock.NewClientURL(rawURL))
 		require.NoError(t, c.Ping(t.Context()))
@@ -244,7 +263,8 @@ func TestPingOfAServerInACluster(t *testing.T) {
 	for range 3 {
 		require.NoError(t, c.Ping(t.Context()))
 	}
-	require.Equal(t, 1, strings.Count(log.String(), "the server is part of a Cluster, follow its failovers with NewClientCluster"))
+	require.Equal(t, 1,
+		strings.Count(log.String(), "the server is part of a Cluster, follow its failovers with NewClientCluster"))
 	log.Reset()
 	s.DoAll(t, "ACL", "SETUSER", "default", "-cluster|info")
 	require.NoError(t, client(s.Servers[0]).Ping(t.Context()))
@@ -259,7 +279,9 @@ func TestPingOfAServerInACluster(t *testing.T) {
 
 // Whatever a URL of a Cluster is, it is a client or ErrInvalid.
 func FuzzClusterURL(f *testing.F) {
-	for _, rest := range []string{"h1,h2:1", "me:p@[::1]:1,h/0?db=0", "a@b@c/%41", "h1:1:2", ",", "/", "h?db=1#x", "[h]:1/1"} {
+	for _, rest := range []string{
+		"h1,h2:1", "me:p@[::1]:1,h/0?db=0", "a@b@c/%41", "h1:1:2", ",", "/", "h?db=1#x", "[h]:1/1",
+	} {
 		f.Add("redis", rest)
 		f.Add("valkeys", rest)
 	}

@@ -152,8 +152,10 @@ func newTopologyClient(t *driver.Topology, opts []ClientOption) (*Client, error)
 	c := newClientConfig(opts)
 	m.Check(t.Master != nil, "topology: has no Master")
 	m.Check(t.Masters != nil, "topology: has no Masters")
-	m.Check(t.Dial == nil || !c.has("WithDialer"), "WithDialer: the topology has a Dial; with go-redis, set Dialer of its client")
-	m.Check(t.Dial == nil || !c.UseTLS, "WithTLS: the topology has a Dial, which encrypts; with go-redis, set TLSConfig of its client")
+	m.Check(t.Dial == nil || !c.has("WithDialer"),
+		"WithDialer: the topology has a Dial; with go-redis, set Dialer of its client")
+	m.Check(t.Dial == nil || !c.UseTLS,
+		"WithTLS: the topology has a Dial, which encrypts; with go-redis, set TLSConfig of its client")
 	m.Check(t.Login == nil || c.Login == nil && c.Username == "", "topology: Login beside WithCredentials or WithUsername")
 	c.checkAsksNone(&m)
 	c.checkConnection(&m)

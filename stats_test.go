@@ -42,7 +42,8 @@ func TestStats(t *testing.T) {
 	var waits []<-chan error
 	for _, lock := range []relock.Mutex{
 		relock.NewRedisLock("one", c, relock.WithBlock()), relock.NewRedisLock("one", c, relock.WithBlock()),
-		relock.NewMultiLock([]string{"a", "c"}, c, relock.WithBlock()), relock.NewReentrantLock("nested", c, relock.WithBlock()),
+		relock.NewMultiLock([]string{"a", "c"}, c, relock.WithBlock()),
+		relock.NewReentrantLock("nested", c, relock.WithBlock()),
 		relock.NewReentrantLock("nested", c, relock.WithBlock()),
 	} {
 		waits = append(waits, testkit.Async(t, func() error { return lock.Lock(ctx) }))
@@ -85,7 +86,8 @@ func TestStatsOfRenewals(t *testing.T) {
 		locktest.RenewNow(h)
 		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrLockLost)
 	}
-	testkit.Eventually(t, testkit.Patience, func() bool { return c.Stats().Losses == 3 && c.Stats().Held == 0 }, "k, a and b")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return c.Stats().Losses == 3 && c.Stats().Held == 0 }, "k, a and b")
 	lasting := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
 	require.NoError(t, c.Close())
 	require.ErrorIs(t, lasting.Err(), relock.ErrClosed)
@@ -128,7 +130,8 @@ func TestCloseSaysWhatItLeaves(t *testing.T) {
 	require.Equal(t, 1, one.Lines("level=WARN"))
 	require.Equal(t, 1, one.Lines(`msg="relock: closed with 1 lock held" keys="[0 of 1]" free_in=`))
 	left, passed := freeIn(t, one), time.Since(start)
-	require.True(t, left <= 30*time.Second && left > 30*time.Second-passed-100*time.Millisecond, "%v, after %v", left, passed)
+	require.True(t, left <= 30*time.Second && left > 30*time.Second-passed-100*time.Millisecond,
+		"%v, after %v", left, passed)
 	require.Equal(t, 1, hold(3).Lines(`msg="relock: closed with 3 locks held" keys="[0 of 3 1 of 3 2 of 3]"`))
 	require.Equal(t, 1, hold(12).Lines(`closed with 12 locks held`, ` of 12 and 2 more]"`), "ten are named")
 	require.Zero(t, hold(2, relock.WithReleaseOnClose()).Lines("level=WARN"))

@@ -13,7 +13,9 @@ import (
 var schemes = map[string]bool{"redis": false, "rediss": true, "valkey": false, "valkeys": true}
 
 // fromURL sets what a URL says, and returns the function that makes its client.
-func (c *clientConfig) fromURL(rawURL string, m *lockspec.Problems) func(*clientConfig, lockspec.Problems) (*Client, error) {
+func (c *clientConfig) fromURL(
+	rawURL string, m *lockspec.Problems,
+) func(*clientConfig, lockspec.Problems) (*Client, error) {
 	scheme, after, found := strings.Cut(rawURL, "://")
 	scheme, kind, _ := strings.Cut(strings.ToLower(scheme), "+")
 	if _, known := schemes[scheme]; found && known {
@@ -113,7 +115,8 @@ func (c *clientConfig) fromSentinels(after string, m *lockspec.Problems) (rest s
 	name, database, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	master, err := url.PathUnescape(name)
 	m.Check(err == nil && master != "", "URL: it names no master; write redis+sentinel://host:port/master")
-	m.Check(!strings.Contains(path, "@"), "URL: is not scheme://[user:password@]host:port[,host:port...]/master[/database]") // perhaps part of a password
+	m.Check(!strings.Contains(path, "@"),
+		"URL: is not scheme://[user:password@]host:port[,host:port...]/master[/database]") // perhaps part of a password
 	c.servers.master = master
 	c.fromHosts(hosts, "sentinel", "26379", m)
 	return user + "localhost/" + database + query
@@ -122,7 +125,8 @@ func (c *clientConfig) fromSentinels(after string, m *lockspec.Problems) (rest s
 // fromCluster sets the servers from a URL of a Cluster; see fromSentinels.
 func (c *clientConfig) fromCluster(after string, m *lockspec.Problems) (rest string) {
 	user, hosts, path, query := splitURL(after)
-	m.Check(!strings.Contains(path, "@"), "URL: is not scheme://[user:password@]host:port[,host:port...]") // perhaps part of a password
+	// perhaps part of a password
+	m.Check(!strings.Contains(path, "@"), "URL: is not scheme://[user:password@]host:port[,host:port...]")
 	c.fromHosts(hosts, "server", "6379", m)
 	return user + "localhost" + path + query
 }

@@ -6,7 +6,9 @@ import "time"
 // lock takes, and whether every goroutine gets it.
 var busy = scenario{
 	name: "busy", libraries: withPeers(ours, oursFair),
-	load:    load{Work: "trace", Processes: 4, Goroutines: 4, OneKey: true, Hold: time.Millisecond, Duration: 1500 * time.Millisecond},
+	load: load{
+		Work: "trace", Processes: 4, Goroutines: 4, OneKey: true, Hold: time.Millisecond, Duration: 1500 * time.Millisecond,
+	},
 	figures: grantFigures,
 }
 

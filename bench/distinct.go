@@ -13,8 +13,11 @@ var sideBySide = slices.Concat(readWriteLibraries, []string{oursPermits, oursPer
 // for another. More libraries than the usual ones may get it.
 func distinct(goroutines int, more ...string) scenario {
 	return scenario{
-		name: fmt.Sprintf("distinct %d", goroutines), libraries: slices.Concat(withPeers(ours, oursAnew, oursReentrant), []string{redsyncAnew}, more),
-		load:    load{Work: "count", Processes: 1, Goroutines: goroutines, Ramp: 150 * time.Millisecond, Duration: 600 * time.Millisecond},
+		name: fmt.Sprintf("distinct %d", goroutines), libraries: slices.Concat(withPeers(ours, oursAnew, oursReentrant),
+			[]string{redsyncAnew}, more),
+		load: load{
+			Work: "count", Processes: 1, Goroutines: goroutines, Ramp: 150 * time.Millisecond, Duration: 600 * time.Millisecond,
+		},
 		figures: countFigures,
 	}
 }

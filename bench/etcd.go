@@ -32,7 +32,8 @@ const (
 )
 
 func measureEtcd(l load, runs int) (all map[string][]figures, err error) {
-	err = program{"../etcd/test", "./bench"}.run(&all, "-json", "-seconds", fmt.Sprint(l.Duration.Seconds()), "-rounds", fmt.Sprint(runs))
+	err = program{"../etcd/test", "./bench"}.run(&all, "-json", "-seconds", fmt.Sprint(l.Duration.Seconds()),
+		"-rounds", fmt.Sprint(runs))
 	return all, err
 }
 

@@ -19,7 +19,9 @@ func twoProcesses() []report {
 }
 
 func TestGrantFigures(t *testing.T) {
-	o := outcome{load: load{Processes: 2, Goroutines: 1}, reports: twoProcesses(), commands: 40, trip: 100 * time.Microsecond}
+	o := outcome{
+		load: load{Processes: 2, Goroutines: 1}, reports: twoProcesses(), commands: 40, trip: 100 * time.Microsecond,
+	}
 	got, err := grantFigures(o)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +62,9 @@ func TestGrantFiguresOfNothing(t *testing.T) {
 }
 
 func TestCountFigures(t *testing.T) {
-	got, err := countFigures(outcome{reports: []report{{Counts: []int64{10, 40, 50}, Time: time.Second / 2, Mallocs: 1000}}})
+	got, err := countFigures(outcome{
+		reports: []report{{Counts: []int64{10, 40, 50}, Time: time.Second / 2, Mallocs: 1000}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +84,8 @@ func TestNestedFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if math.Abs(got[outerPair]-200e-9) > 1e-15 || math.Abs(got[nestedPair]-200e-9) > 1e-15 || math.Abs(got[nestedShare]-0.9) > 1e-9 || math.Abs(got[byPlain]-0.9) > 1e-9 {
+	if math.Abs(got[outerPair]-200e-9) > 1e-15 || math.Abs(got[nestedPair]-200e-9) > 1e-15 ||
+		math.Abs(got[nestedShare]-0.9) > 1e-9 || math.Abs(got[byPlain]-0.9) > 1e-9 {
 		t.Errorf("nested figures = %v", got)
 	}
 }

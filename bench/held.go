@@ -8,7 +8,8 @@ import (
 // held is one process that holds many locks, and renews them.
 var held = scenario{
 	name: "held", libraries: []string{ours},
-	load: load{Holds: 100_000, Duration: heldLease}, outside: measureHeld, needs: []string{heapEach, moreGoroutines, processorShare, byBare},
+	load: load{Holds: 100_000, Duration: heldLease}, outside: measureHeld,
+	needs: []string{heapEach, moreGoroutines, processorShare, byBare},
 }
 
 const (
@@ -44,7 +45,8 @@ func keep(l load) (figures, error) {
 		Heap             int64
 		CPU, Held, Bare  time.Duration
 	}
-	err = program{"../proof", "./internal/keeper"}.run(&kept, "tcp", srv.address, fmt.Sprint(l.Holds), fmt.Sprint(heldLease.Milliseconds()), fmt.Sprint(l.Duration.Milliseconds()))
+	err = program{"../proof", "./internal/keeper"}.run(&kept, "tcp", srv.address, fmt.Sprint(l.Holds),
+		fmt.Sprint(heldLease.Milliseconds()), fmt.Sprint(l.Duration.Milliseconds()))
 	if err == nil && kept.Lost > 0 {
 		err = fmt.Errorf("%d of %d locks were lost", kept.Lost, l.Holds)
 	}

@@ -29,7 +29,8 @@ var compared = []string{
 
 func describe() (machine, error) {
 	m := machine{
-		Date: time.Now().UTC().Format(time.DateOnly), CPU: cpu(), Cores: runtime.NumCPU(), Kernel: kernel(), Go: runtime.Version(),
+		Date: time.Now().UTC().Format(time.DateOnly), CPU: cpu(), Cores: runtime.NumCPU(), Kernel: kernel(),
+		Go: runtime.Version(),
 	}
 	srv, err := startServer()
 	if err != nil {

@@ -43,7 +43,8 @@ func parse() settings {
 	into := flag.String("into", "", "files to put the main tables into, between their marks")
 	queues := flag.Bool("queues", false, "compare task queues")
 	var only *regexp.Regexp
-	flag.Func("run", "run the scenarios whose names this regexp matches; unless it is \".\", figures are only printed", func(text string) (err error) {
+	flag.Func("run", "run the scenarios whose names this regexp matches; unless it is \".\", "+
+		"figures are only printed", func(text string) (err error) {
 		only, err = regexp.Compile(text)
 		return err
 	})
@@ -88,7 +89,8 @@ func smoke(chosen []scenario, libs []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d scenarios ran with all their libraries; %d bytes of tables, %d of plot\n", len(chosen), len(page(r, false))+len(taskPage(r)), len(plot(panels(tables, r))))
+	fmt.Printf("%d scenarios ran with all their libraries; %d bytes of tables, %d of plot\n",
+		len(chosen), len(page(r, false))+len(taskPage(r)), len(plot(panels(tables, r))))
 	return nil
 }
 

@@ -93,7 +93,8 @@ func TestSameKeyExcludes(t *testing.T) {
 			release()
 			require.NoError(t, lock.Lock(ctx))
 			_, err = other.take(ctx)
-			require.True(t, errors.As(err, new(*redsync.ErrTaken)) || errors.Is(err, redislock.ErrNotObtained) || errors.Is(err, rueidislock.ErrNotLocked), err)
+			require.True(t, errors.As(err, new(*redsync.ErrTaken)) || errors.Is(err, redislock.ErrNotObtained) ||
+				errors.Is(err, rueidislock.ErrNotLocked), err)
 			require.NoError(t, lock.Unlock(ctx))
 			release, err = other.take(ctx)
 			require.NoError(t, err)

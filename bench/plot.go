@@ -47,7 +47,9 @@ func (t table) panel(r results, c column) panel {
 		if len(values) == 0 {
 			continue
 		}
-		b := bar{label: library, value: c.unit(median(values)) + t.advantage(r, c, library), ours: strings.HasPrefix(library, ours)}
+		b := bar{
+			label: library, value: c.unit(median(values)) + t.advantage(r, c, library), ours: strings.HasPrefix(library, ours),
+		}
 		if longest > 0 {
 			b.length, b.least, b.most = median(values)/longest, percentile(values, 0)/longest, percentile(values, 100)/longest
 		}
@@ -83,14 +85,16 @@ func plot(all []panel) string {
 		y += titleHeight + most*barPitch + panelMargin
 	}
 	width := panelMargin + inARow*panelWidth
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="sans-serif" font-size="11">
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d"`+
+		` font-family="sans-serif" font-size="11">
 <rect width="100%%" height="100%%" fill="#fff"/>
 %s</svg>
 `, width, y, width, y, body.String())
 }
 
 func (p panel) draw(w *strings.Builder, x, y int) {
-	fmt.Fprintf(w, "<text x=\"%d\" y=\"%d\" font-size=\"12\" font-weight=\"bold\" fill=\"#24292f\">%s</text>\n", x, y+12, html.EscapeString(p.title))
+	fmt.Fprintf(w, "<text x=\"%d\" y=\"%d\" font-size=\"12\" font-weight=\"bold\" fill=\"#24292f\">%s</text>\n",
+		x, y+12, html.EscapeString(p.title))
 	for i, b := range p.bars {
 		b.draw(w, x, y+titleHeight+i*barPitch)
 	}
@@ -102,9 +106,13 @@ func (b bar) draw(w *strings.Builder, x, y int) {
 		fill = "#0969da"
 	}
 	length, base := b.length*longestBar, y+barHeight-2
-	fmt.Fprintf(w, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\" fill=\"#57606a\">%s</text>", x+labelWidth-6, base, html.EscapeString(b.label))
-	fmt.Fprintf(w, "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>", x+labelWidth, y, max(length, 1), barHeight, fill)
+	fmt.Fprintf(w, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\" fill=\"#57606a\">%s</text>",
+		x+labelWidth-6, base, html.EscapeString(b.label))
+	fmt.Fprintf(w, "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>",
+		x+labelWidth, y, max(length, 1), barHeight, fill)
 	left := float64(x + labelWidth)
-	fmt.Fprintf(w, "<path d=\"M%.1f %dH%.1f\" stroke=\"#24292f\"/>", left+b.least*longestBar, y+barHeight/2, left+b.most*longestBar)
-	fmt.Fprintf(w, "<text x=\"%.1f\" y=\"%d\" fill=\"#24292f\">%s</text>\n", left+max(length, b.most*longestBar)+5, base, html.EscapeString(b.value))
+	fmt.Fprintf(w, "<path d=\"M%.1f %dH%.1f\" stroke=\"#24292f\"/>",
+		left+b.least*longestBar, y+barHeight/2, left+b.most*longestBar)
+	fmt.Fprintf(w, "<text x=\"%.1f\" y=\"%d\" fill=\"#24292f\">%s</text>\n",
+		left+max(length, b.most*longestBar)+5, base, html.EscapeString(b.value))
 }

@@ -16,7 +16,10 @@ import (
 // quorum is a contended key on three independent servers.
 var quorum = scenario{
 	name: "quorum", libraries: []string{oursQuorum, redsyncQuorum}, servers: independent(3),
-	load:    load{Work: "trace", Processes: 2, Goroutines: 2, OneKey: true, Hold: 2 * time.Millisecond, Duration: 1500 * time.Millisecond},
+	load: load{
+		Work: "trace", Processes: 2, Goroutines: 2, OneKey: true,
+		Hold: 2 * time.Millisecond, Duration: 1500 * time.Millisecond,
+	},
 	figures: grantFigures,
 }
 

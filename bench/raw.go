@@ -14,7 +14,8 @@ type rawLibrary struct{ pool *redis.Pool }
 
 const rawPause = 50 * time.Millisecond
 
-var deleteEqual = redis.NewScript(1, "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0")
+var deleteEqual = redis.NewScript(1,
+	"if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0")
 
 func newRaw(address string, goroutines int) (library, error) {
 	return &rawLibrary{newPool(address, goroutines)}, nil

@@ -17,12 +17,16 @@ var readWriteLibraries = []string{oursReading, handReading, oursWriting, handWri
 // it together.
 var shared64 = scenario{
 	name: "shared 64", libraries: readWriteLibraries,
-	load:    load{Work: "count", Processes: 1, Goroutines: 64, OneKey: true, Together: 64, Ramp: 150 * time.Millisecond, Duration: 600 * time.Millisecond},
+	load: load{
+		Work: "count", Processes: 1, Goroutines: 64, OneKey: true, Together: 64,
+		Ramp: 150 * time.Millisecond, Duration: 600 * time.Millisecond,
+	},
 	figures: countFigures,
 }
 
 func newRelockReading(address string, _ int) (library, error) {
-	return relockWith(address, func(key string, client *relock.Client) mutex { return relock.NewRWLock(key, client).RLocker() })
+	return relockWith(address,
+		func(key string, client *relock.Client) mutex { return relock.NewRWLock(key, client).RLocker() })
 }
 
 func newRelockWriting(address string, _ int) (library, error) {
@@ -65,7 +69,9 @@ func newHandWriting(address string, goroutines int) (library, error) {
 }
 
 func newHand(address string, goroutines int, mode string) library {
-	return &handLibrary{newPool(address, goroutines), handLock, handUnlock, func() []any { return []any{mode, lease.Milliseconds()} }}
+	return &handLibrary{
+		newPool(address, goroutines), handLock, handUnlock, func() []any { return []any{mode, lease.Milliseconds()} },
+	}
 }
 
 func (l *handLibrary) mutex(key string) mutex {

@@ -20,7 +20,9 @@ func newRedislock(address string, goroutines int) (library, error) {
 }
 
 func (l *redislockLibrary) mutex(key string) mutex {
-	return &redislockMutex{locks: l.locks, key: key, options: &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)}}
+	return &redislockMutex{
+		locks: l.locks, key: key, options: &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)},
+	}
 }
 
 func (l *redislockLibrary) close() { _ = l.client.Close() } // the process ends

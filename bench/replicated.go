@@ -10,7 +10,9 @@ import (
 // replica. Only the first library waits for the replica.
 var replicated = scenario{
 	name: "replicated", libraries: []string{oursReplicated, ours}, servers: withReplica,
-	load:    load{Work: "count", Processes: 1, Goroutines: 64, Ramp: 150 * time.Millisecond, Duration: 600 * time.Millisecond},
+	load: load{
+		Work: "count", Processes: 1, Goroutines: 64, Ramp: 150 * time.Millisecond, Duration: 600 * time.Millisecond,
+	},
 	figures: countFigures,
 }
 

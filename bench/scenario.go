@@ -26,10 +26,16 @@ type scenario struct {
 }
 
 // scenarios lists all scenarios, in the order of the run.
-var scenarios = []scenario{distinct1, distinct64, distinct256, distinct1024, encrypted1, encrypted64, nested, oneKey, busy, think, handOff, reentrantKey, quorum, replicated, shared64, permits, held, onEtcd}
+var scenarios = []scenario{
+	distinct1, distinct64, distinct256, distinct1024, encrypted1, encrypted64, nested, oneKey,
+	busy, think, handOff, reentrantKey, quorum, replicated, shared64, permits, held, onEtcd,
+}
 
 // taskScenarios lists those for task queues.
-var taskScenarios = []scenario{enqueue1, enqueue64, process1, process2, process10, process64, idleStart, delayed, killed, taskMemory, backlog, listing}
+var taskScenarios = []scenario{
+	enqueue1, enqueue64, process1, process2, process10, process64,
+	idleStart, delayed, killed, taskMemory, backlog, listing,
+}
 
 // outcome is the result of one run of a scenario with one library.
 type outcome struct {

@@ -16,8 +16,10 @@ import (
 func someResults() results {
 	return results{Runs: 3, Machine: machine{CPU: "a CPU", Cores: 2}, Figures: map[string]map[string][]figures{
 		"load": {
-			ours:      {{"speed": 12345, "wait": 0.002, "lost": 0}},
-			rawRedigo: {{"speed": 4000, "wait": 0.001, "lost": 0}, {"speed": 3000, "wait": 0.001, "lost": 0}, {"speed": 5000, "wait": 0.001, "lost": 0}},
+			ours: {{"speed": 12345, "wait": 0.002, "lost": 0}},
+			rawRedigo: {{"speed": 4000, "wait": 0.001, "lost": 0}, {"speed": 3000, "wait": 0.001, "lost": 0}, {
+				"speed": 5000, "wait": 0.001, "lost": 0,
+			}},
 			// No run has seen any of it.
 			rueidisDefault: {{}},
 		},
@@ -79,7 +81,9 @@ func TestEveryColumnIsOfAFigureThatItsScenarioHas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[string]figures{"count": counted, "trace": granted, "nest": {outerPair: 1, nestedPair: 1, nestedShare: 1, byPlain: 1}}
+	known := map[string]figures{
+		"count": counted, "trace": granted, "nest": {outerPair: 1, nestedPair: 1, nestedShare: 1, byPlain: 1},
+	}
 	for _, table := range tables {
 		for _, c := range table.columns {
 			i := slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == c.scenario })
@@ -134,7 +138,10 @@ func TestPlotIsWellFormed(t *testing.T) {
 			t.Fatalf("%v in\n%s", err, svg)
 		}
 	}
-	for _, want := range []string{"speed &lt;of all&gt;: more is better", ">12,345<", ">4,000 [3.1×]<", `d="M178.2 61H209.0"`, `width="190.0"`, `width="61.6"`} {
+	for _, want := range []string{
+		"speed &lt;of all&gt;: more is better", ">12,345<", ">4,000 [3.1×]<",
+		`d="M178.2 61H209.0"`, `width="190.0"`, `width="61.6"`,
+	} {
 		if !strings.Contains(svg, want) {
 			t.Errorf("the plot has no %s:\n%s", want, svg)
 		}
@@ -200,14 +207,18 @@ func TestVersions(t *testing.T) {
 		{Path: "golang.org/x/sys", Version: "v0.47.0"},
 		{Path: "github.com/gomodule/redigo", Version: "v1.9.3"},
 	})
-	if want := []string{"github.com/gomodule/redigo v1.9.3", "github.com/redis/rueidis v1.0.79"}; !slices.Equal(got, want) {
+	if want := []string{
+		"github.com/gomodule/redigo v1.9.3", "github.com/redis/rueidis v1.0.79",
+	}; !slices.Equal(got, want) {
 		t.Errorf("versions = %v, want %v", got, want)
 	}
 }
 
 func TestFieldOf(t *testing.T) {
 	text := "# Server\r\nredis_version:7.0.15\r\nmodel name\t: A CPU @ 2.00GHz: two\n"
-	for field, want := range map[string]string{"redis_version": "7.0.15", "model name": "A CPU @ 2.00GHz: two", "version": ""} {
+	for field, want := range map[string]string{
+		"redis_version": "7.0.15", "model name": "A CPU @ 2.00GHz: two", "version": "",
+	} {
 		if got := fieldOf(text, field); got != want {
 			t.Errorf("%s = %q, want %q", field, got, want)
 		}

@@ -2,14 +2,24 @@ package main
 
 var tables = []table{
 	{
-		title:     "A key for each goroutine",
-		text:      "in one process: lock and unlock pairs a second, and allocations of the process for a pair of one goroutine.",
+		title: "A key for each goroutine",
+		text: "in one process: lock and unlock pairs a second, " +
+			"and allocations of the process for a pair of one goroutine.",
 		libraries: append(withPeers(ours, oursAnew, oursReentrant), redsyncAnew),
 		columns: []column{
-			{heading: "1 goroutine", scenario: distinct1.name, figure: perSecond, unit: count, main: true, plotted: "pairs/s, 1 goroutine"},
+			{
+				heading: "1 goroutine", scenario: distinct1.name, figure: perSecond,
+				unit: count, main: true, plotted: "pairs/s, 1 goroutine",
+			},
 			{heading: "64", scenario: distinct64.name, figure: perSecond, unit: count, main: true},
-			{heading: "256", scenario: distinct256.name, figure: perSecond, unit: count, main: true, plotted: "pairs/s, 256 goroutines, a key each"},
-			{heading: "1,024", scenario: distinct1024.name, figure: perSecond, unit: count, main: true, plotted: "pairs/s, 1,024 goroutines, a key each"},
+			{
+				heading: "256", scenario: distinct256.name, figure: perSecond,
+				unit: count, main: true, plotted: "pairs/s, 256 goroutines, a key each",
+			},
+			{
+				heading: "1,024", scenario: distinct1024.name, figure: perSecond,
+				unit: count, main: true, plotted: "pairs/s, 1,024 goroutines, a key each",
+			},
 			{heading: "allocations", scenario: distinct1.name, figure: allocations, unit: count, less: true, main: true},
 		},
 	},
@@ -25,9 +35,12 @@ var tables = []table{
 	},
 	{
 		title: "One key for all:",
-		text: "(1) 256 goroutines of one process that hold it for no time: locks a second, and the slowest goroutine's share of the median one's. " +
-			"(2) 4 processes with 4 goroutines each that hold it for 1 ms, repeatedly: how long a lock takes, and fairness: fewest grants of any " +
-			"goroutine, divided by the most. (3) as 2, with 5 ms between two locks of a goroutine: share of the time in which the lock was held. " +
+		text: "(1) 256 goroutines of one process that hold it for no time: locks a second, " +
+			"and the slowest goroutine's share of the median one's. " +
+			"(2) 4 processes with 4 goroutines each that hold it for 1 ms, repeatedly: how long a lock takes, and fairness: " +
+			"fewest grants of any " +
+			"goroutine, divided by the most. (3) as 2, with 5 ms between two locks of a goroutine: " +
+			"share of the time in which the lock was held. " +
 			"(4) two processes: from the call of Unlock in one to the return of Lock in the other, median.",
 		libraries: withPeers(ours, oursFair),
 		columns: []column{
@@ -35,7 +48,10 @@ var tables = []table{
 			{heading: "slowest", scenario: oneKey.name, figure: slowest, unit: share, main: true},
 			{heading: "still waiting 3 s later", scenario: oneKey.name, figure: neverWoken, unit: count, less: true},
 			{heading: "(2) wait p50", scenario: busy.name, figure: waitP50, unit: duration, less: true},
-			{heading: "(2) wait p99", scenario: busy.name, figure: waitP99, unit: duration, less: true, main: true, plotted: "wait p99, 4 processes × 4, hold 1 ms"},
+			{
+				heading: "(2) wait p99", scenario: busy.name, figure: waitP99, unit: duration,
+				less: true, main: true, plotted: "wait p99, 4 processes × 4, hold 1 ms",
+			},
 			{heading: "wait max", scenario: busy.name, figure: waitMax, unit: duration, less: true},
 			{heading: "p99 by 16 × hold", scenario: busy.name, figure: turns, unit: share, less: true},
 			{heading: "fewest by most", scenario: busy.name, figure: evenness, unit: share, main: true},
@@ -43,7 +59,10 @@ var tables = []table{
 			{heading: "still waiting 3 s later", scenario: busy.name, figure: neverWoken, unit: count, less: true},
 			{heading: "server commands a lock", scenario: busy.name, figure: perGrant, unit: one, less: true},
 			{heading: "(3) time in use", scenario: think.name, figure: inUse, unit: share, main: true},
-			{heading: "(4) hand-off", scenario: handOff.name, figure: handOffTime, unit: duration, less: true, main: true, plotted: "hand-off between two processes"},
+			{
+				heading: "(4) hand-off", scenario: handOff.name, figure: handOffTime,
+				unit: duration, less: true, main: true, plotted: "hand-off between two processes",
+			},
 			{heading: "hand-off p99", scenario: handOff.name, figure: handOffP99, unit: duration, less: true},
 			{heading: "hand-off by PING", scenario: handOff.name, figure: handOffPings, unit: one, less: true},
 		},
@@ -59,8 +78,9 @@ var tables = []table{
 		},
 	},
 	{
-		title:     "Nested:",
-		text:      "re-entering a lock you hold, compared with taking a free one, and a free one with a plain lock. None of the other libraries here is reentrant.",
+		title: "Nested:",
+		text: "re-entering a lock you hold, compared with taking a free one, and a free one with a plain lock. " +
+			"None of the other libraries here is reentrant.",
 		libraries: []string{oursReentrant},
 		columns: []column{
 			{heading: "outer pair", scenario: nested.name, figure: outerPair, unit: duration, less: true, main: true},
@@ -70,8 +90,9 @@ var tables = []table{
 		},
 	},
 	{
-		title:     "Reentrant, one key for all:",
-		text:      "4 processes with 4 goroutines each that hold it for 1 ms, again and again, beside a lock that is not reentrant.",
+		title: "Reentrant, one key for all:",
+		text: "4 processes with 4 goroutines each that hold it for 1 ms, again and again, " +
+			"beside a lock that is not reentrant.",
 		libraries: []string{oursReentrant, ours},
 		columns:   contended(reentrantKey),
 	},
@@ -82,8 +103,9 @@ var tables = []table{
 		columns:   contended(quorum),
 	},
 	{
-		title:     "With a replica:",
-		text:      "64 goroutines with a key each: pairs a second that one replica has confirmed, beside pairs that none has.",
+		title: "With a replica:",
+		text: "64 goroutines with a key each: pairs a second that one replica has confirmed, " +
+			"beside pairs that none has.",
 		libraries: []string{oursReplicated, ours},
 		columns:   []column{{heading: "pairs/s", scenario: replicated.name, figure: perSecond, unit: count}},
 	},
@@ -101,7 +123,8 @@ var tables = []table{
 	},
 	{
 		title: "A semaphore of 8 permits:",
-		text: "pairs a second of goroutines with a semaphore each. Then 64 of one process that hold a permit of one semaphore for 1 ms, again and again: " +
+		text: "pairs a second of goroutines with a semaphore each. " +
+			"Then 64 of one process that hold a permit of one semaphore for 1 ms, again and again: " +
 			"at most 8,000 a second, and the slowest goroutine's share of the median one's.",
 		libraries: []string{oursPermits, oursPermitsFair, handPermits},
 		columns: []column{
@@ -113,8 +136,9 @@ var tables = []table{
 		},
 	},
 	{
-		title:     "100,000 held locks",
-		text:      "of one process with a lease of 12 s: memory, goroutines, share of a processor, and the cost of renewals by that of bare redigo.",
+		title: "100,000 held locks",
+		text: "of one process with a lease of 12 s: memory, goroutines, share of a processor, " +
+			"and the cost of renewals by that of bare redigo.",
 		libraries: []string{ours},
 		columns: []column{
 			{heading: "bytes each", scenario: held.name, figure: heapEach, unit: count, less: true, main: true},

@@ -17,8 +17,11 @@ import (
 // 1,000 tasks over 100 keys. No other library has keys.
 var backlog = scenario{
 	name: "backlog", libraries: []string{oursQueue},
-	needs: []string{fewEnqueued, manyEnqueued, enqueueShare, fewProcessed, manyProcessed, processShare, enqueueP50, enqueueMax, receiveP50, receiveMax, settleP50, settleMax},
-	load:  load{Goroutines: 64, Tasks: 1_000_000}, tasks: measureBacklog,
+	needs: []string{
+		fewEnqueued, manyEnqueued, enqueueShare, fewProcessed, manyProcessed, processShare,
+		enqueueP50, enqueueMax, receiveP50, receiveMax, settleP50, settleMax,
+	},
+	load: load{Goroutines: 64, Tasks: 1_000_000}, tasks: measureBacklog,
 }
 
 const (
@@ -130,7 +133,9 @@ func (l *relockQueue) scripts(r taskRun, keys int, f figures) error {
 	for _, s := range []struct {
 		script   *script.TaskScript
 		p50, max string
-	}{{script.TaskEnqueue, enqueueP50, enqueueMax}, {script.TaskReceive, receiveP50, receiveMax}, {script.TaskSettle, settleP50, settleMax}} {
+	}{{script.TaskEnqueue, enqueueP50, enqueueMax}, {script.TaskReceive, receiveP50, receiveMax}, {
+		script.TaskSettle, settleP50, settleMax,
+	}} {
 		f.add(s.p50, percentile(times[s.script.SHA], 50)).add(s.max, percentile(times[s.script.SHA], 100))
 	}
 	return err

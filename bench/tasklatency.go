@@ -17,7 +17,8 @@ var idleStart = scenario{
 // delayed is tasks that are due in 200 ms: how late they start.
 var delayed = scenario{
 	name: "delayed", libraries: bothQueues, needs: []string{tasksStarted, startP50, startP99, startMax},
-	load: load{Goroutines: 4, Tasks: 300, Think: 20 * time.Millisecond, Hold: 200 * time.Millisecond}, tasks: measureDelayed,
+	load:  load{Goroutines: 4, Tasks: 300, Think: 20 * time.Millisecond, Hold: 200 * time.Millisecond},
+	tasks: measureDelayed,
 }
 
 const (
@@ -121,7 +122,9 @@ func measureDelayed(r taskRun) (figures, error) {
 
 // withIdleWorkers measures times with workers of another client, that have
 // processed a task and found no more.
-func (r taskRun) withIdleWorkers(measure func(context.Context, taskQueue, *starts) ([]float64, error)) (figures, error) {
+func (r taskRun) withIdleWorkers(
+	measure func(context.Context, taskQueue, *starts) ([]float64, error),
+) (figures, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	producer, err := r.open()

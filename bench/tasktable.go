@@ -28,15 +28,22 @@ var taskRows = []taskRow{
 	{what: "a task due in 200 ms is late by, p50", scenario: delayed.name, figure: startP50, unit: duration, less: true},
 	{what: "the same, p99", scenario: delayed.name, figure: startP99, unit: duration, less: true, aim: "20 ms"},
 	{what: "the same, slowest", scenario: delayed.name, figure: startMax, unit: duration, less: true},
-	{what: "a worker is killed 2 s into a task, lease of 30 s: it runs again after", scenario: killed.name, figure: againAfter, unit: duration, less: true, aim: "31.5 s"},
-	{what: "bytes for a task of 100 bytes", scenario: taskMemory.name, figure: bytesPerTask, unit: count, less: true, aim: "0.8 × asynq: 1.25×"},
+	{what: "a worker is killed 2 s into a task, lease of 30 s: " +
+		"it runs again after", scenario: killed.name, figure: againAfter, unit: duration, less: true, aim: "31.5 s"},
+	{
+		what: "bytes for a task of 100 bytes", scenario: taskMemory.name,
+		figure: bytesPerTask, unit: count, less: true, aim: "0.8 × asynq: 1.25×",
+	},
 	{what: "enqueued/s in 64s, 1,000 queued over 100 keys", scenario: backlog.name, figure: fewEnqueued, unit: count},
 	{what: "the same, a million queued over 100,000 keys", scenario: backlog.name, figure: manyEnqueued, unit: count},
 	{what: "by that with 1,000", scenario: backlog.name, figure: enqueueShare, unit: share, aim: "0.8"},
 	{what: "processed/s, 1,000 queued over 100 keys", scenario: backlog.name, figure: fewProcessed, unit: count},
 	{what: "the same, a million queued over 100,000 keys", scenario: backlog.name, figure: manyProcessed, unit: count},
 	{what: "by that with 1,000", scenario: backlog.name, figure: processShare, unit: share, aim: "0.8"},
-	{what: "a million queued: script that enqueues 64, p50", scenario: backlog.name, figure: enqueueP50, unit: duration, less: true},
+	{
+		what:     "a million queued: script that enqueues 64, p50",
+		scenario: backlog.name, figure: enqueueP50, unit: duration, less: true,
+	},
 	{what: "the same, slowest", scenario: backlog.name, figure: enqueueMax, unit: duration, less: true, aim: "1 ms"},
 	{what: "script that receives 64, p50", scenario: backlog.name, figure: receiveP50, unit: duration, less: true},
 	{what: "the same, slowest", scenario: backlog.name, figure: receiveMax, unit: duration, less: true, aim: "1 ms"},
@@ -56,7 +63,8 @@ var taskRows = []taskRow{
 // was taken.
 func taskPage(r results) string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "Medians of %d alternating runs, and their range, on one machine: %s.\n%s.\n%s.\n\n", r.Runs, r.Machine, strings.Join(r.Machine.Libraries, ", "), r.Load)
+	fmt.Fprintf(&w, "Medians of %d alternating runs, and their range, on one machine: %s.\n%s.\n%s.\n\n",
+		r.Runs, r.Machine, strings.Join(r.Machine.Libraries, ", "), r.Load)
 	fmt.Fprintf(&w, "| what | %s | %s | how many times better | aim |\n|---|---|---|---|---|\n", oursQueue, asynqName)
 	for _, row := range taskRows {
 		row.write(&w, r)

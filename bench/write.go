@@ -12,8 +12,10 @@ import (
 // form has only the main columns.
 func page(r results, short bool) string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "Medians of %d alternating runs on one machine: %s.\n%s.\n%s.\n\n", r.Runs, r.Machine, strings.Join(r.Machine.Libraries, ", "), r.Load)
-	w.WriteString("Round brackets have the least and the most of the runs. Square ones say how many times better the figure of a table's first row is;\n" +
+	fmt.Fprintf(&w, "Medians of %d alternating runs on one machine: %s.\n%s.\n%s.\n\n",
+		r.Runs, r.Machine, strings.Join(r.Machine.Libraries, ", "), r.Load)
+	w.WriteString("Round brackets have the least and the most of the runs. " +
+		"Square ones say how many times better the figure of a table's first row is;\n" +
 		"below 1 it is worse. `-`: not seen, or the library has no such lock.\n\n")
 	for _, t := range tables {
 		t.write(&w, r, short)

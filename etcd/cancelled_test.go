@@ -122,9 +122,11 @@ func strictServer(t *testing.T, ops int) *clientv3.Client {
 // Only a refusal for the size makes requests smaller.
 func TestIsTooLarge(t *testing.T) {
 	for err, want := range map[error]bool{
-		rpctypes.ErrTooManyOps: true, rpctypes.ErrGRPCTooManyOps: true, rpctypes.ErrRequestTooLarge: true, rpctypes.ErrGRPCRequestTooLarge: true,
+		rpctypes.ErrTooManyOps: true, rpctypes.ErrGRPCTooManyOps: true, rpctypes.ErrRequestTooLarge: true,
+		rpctypes.ErrGRPCRequestTooLarge: true,
 		status.Error(codes.ResourceExhausted, "trying to send message larger than max (3 vs. 2)"): true,
-		rpctypes.ErrNoSpace: false, rpctypes.ErrGRPCRequestTooManyRequests: false, rpctypes.ErrNoLeader: false, context.DeadlineExceeded: false,
+		rpctypes.ErrNoSpace: false, rpctypes.ErrGRPCRequestTooManyRequests: false, rpctypes.ErrNoLeader: false,
+		context.DeadlineExceeded: false,
 	} {
 		if isTooLarge(err) != want {
 			t.Errorf("%v: %v", err, !want)

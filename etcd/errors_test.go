@@ -22,34 +22,46 @@ func TestExplain(t *testing.T) {
 		retry      bool
 		unanswered bool
 	}{
-		"no leader":               {rpctypes.ErrNoLeader, nil, true, true},
-		"leader changed":          {rpctypes.ErrLeaderChanged, nil, true, true},
-		"timeout of the server":   {rpctypes.ErrTimeout, nil, true, true},
-		"lost connection":         {rpctypes.ErrTimeoutDueToConnectionLost, nil, true, true},
-		"server stopped":          {rpctypes.ErrStopped, nil, true, true},
-		"no space":                {rpctypes.ErrNoSpace, nil, true, false},
-		"too many requests":       {rpctypes.ErrTooManyRequests, nil, true, false},
-		"old revision of auth":    {rpctypes.ErrAuthOldRevision, nil, true, false},
-		"permission":              {rpctypes.ErrPermissionDenied, relock.ErrDenied, false, false},
-		"invalid token":           {rpctypes.ErrInvalidAuthToken, relock.ErrDenied, false, false},
-		"wrong password":          {rpctypes.ErrAuthFailed, relock.ErrDenied, false, false},
-		"no user":                 {rpctypes.ErrUserEmpty, relock.ErrDenied, false, false},
-		"compacted":               {rpctypes.ErrCompacted, rpctypes.ErrCompacted, false, false},
-		"corrupt":                 {rpctypes.ErrCorrupt, rpctypes.ErrCorrupt, false, true},
-		"connection refused":      {status.Error(codes.Unavailable, "connection refused"), nil, true, true},
-		"stream reset":            {status.Error(codes.Internal, "stream terminated by RST_STREAM"), nil, true, true},
-		"stream calmed down":      {status.Error(codes.ResourceExhausted, "stream terminated by RST_STREAM with error code: ENHANCE_YOUR_CALM"), nil, true, true},
-		"stream refused":          {status.Error(codes.PermissionDenied, "stream terminated by RST_STREAM with error code: INADEQUATE_SECURITY"), relock.ErrDenied, false, true},
-		"refused by a gateway":    {status.Error(codes.PermissionDenied, "no"), relock.ErrDenied, false, false},
-		"too large an answer":     {status.Error(codes.ResourceExhausted, "grpc: received message larger than max"), nil, true, true},
+		"no leader":             {rpctypes.ErrNoLeader, nil, true, true},
+		"leader changed":        {rpctypes.ErrLeaderChanged, nil, true, true},
+		"timeout of the server": {rpctypes.ErrTimeout, nil, true, true},
+		"lost connection":       {rpctypes.ErrTimeoutDueToConnectionLost, nil, true, true},
+		"server stopped":        {rpctypes.ErrStopped, nil, true, true},
+		"no space":              {rpctypes.ErrNoSpace, nil, true, false},
+		"too many requests":     {rpctypes.ErrTooManyRequests, nil, true, false},
+		"old revision of auth":  {rpctypes.ErrAuthOldRevision, nil, true, false},
+		"permission":            {rpctypes.ErrPermissionDenied, relock.ErrDenied, false, false},
+		"invalid token":         {rpctypes.ErrInvalidAuthToken, relock.ErrDenied, false, false},
+		"wrong password":        {rpctypes.ErrAuthFailed, relock.ErrDenied, false, false},
+		"no user":               {rpctypes.ErrUserEmpty, relock.ErrDenied, false, false},
+		"compacted":             {rpctypes.ErrCompacted, rpctypes.ErrCompacted, false, false},
+		"corrupt":               {rpctypes.ErrCorrupt, rpctypes.ErrCorrupt, false, true},
+		"connection refused":    {status.Error(codes.Unavailable, "connection refused"), nil, true, true},
+		"stream reset":          {status.Error(codes.Internal, "stream terminated by RST_STREAM"), nil, true, true},
+		"stream calmed down": {
+			status.Error(codes.ResourceExhausted, "stream terminated by RST_STREAM with error code: ENHANCE_YOUR_CALM"),
+			nil, true, true,
+		},
+		"stream refused": {
+			status.Error(codes.PermissionDenied, "stream terminated by RST_STREAM with error code: INADEQUATE_SECURITY"),
+			relock.ErrDenied, false, true,
+		},
+		"refused by a gateway": {status.Error(codes.PermissionDenied, "no"), relock.ErrDenied, false, false},
+		"too large an answer": {
+			status.Error(codes.ResourceExhausted, "grpc: received message larger than max"), nil, true, true,
+		},
 		"etcd's own, not decoded": {rpctypes.ErrGRPCPermissionDenied, relock.ErrDenied, false, false},
 		"proposal dropped":        {status.Error(codes.Unknown, "raft proposal dropped"), nil, true, true},
 		"a member that stops":     {status.Error(codes.Unknown, "raft: stopped"), nil, true, true},
 		"no longer the leader":    {status.Error(codes.Unknown, "not a primary lessor"), nil, true, true},
-		"stream cancelled":        {status.Error(codes.Canceled, "stream terminated by RST_STREAM with error code: CANCEL"), nil, true, true},
-		"our own limit":           {context.DeadlineExceeded, nil, true, true},
-		"our own end":             {context.Canceled, nil, true, true},
-		"the client was closed":   {status.Error(codes.Canceled, "grpc: the client connection is closing"), relock.ErrClosed, false, true},
+		"stream cancelled": {
+			status.Error(codes.Canceled, "stream terminated by RST_STREAM with error code: CANCEL"), nil, true, true,
+		},
+		"our own limit": {context.DeadlineExceeded, nil, true, true},
+		"our own end":   {context.Canceled, nil, true, true},
+		"the client was closed": {
+			status.Error(codes.Canceled, "grpc: the client connection is closing"), relock.ErrClosed, false, true,
+		},
 		"something else entirely": {errors.New("what"), nil, false, true},
 	}
 	for name, tt := range tests {
@@ -73,11 +85,13 @@ func TestExplain(t *testing.T) {
 	if !errors.As(explain(rpctypes.ErrNoLeader), &network) || network.Timeout() {
 		t.Error("is no error of a network")
 	}
-	if !perhapsExecuted(rpctypes.ErrNoSpace) || perhapsExecuted(rpctypes.ErrTooManyRequests) || !perhapsExecuted(rpctypes.ErrTimeout) || perhapsExecuted(nil) {
+	if !perhapsExecuted(rpctypes.ErrNoSpace) || perhapsExecuted(rpctypes.ErrTooManyRequests) ||
+		!perhapsExecuted(rpctypes.ErrTimeout) || perhapsExecuted(nil) {
 		t.Error("of those that are over, the one that had no space left may have been executed")
 	}
 	for _, stale := range []error{
-		rpctypes.ErrInvalidAuthToken, rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrAuthOldRevision, rpctypes.ErrGRPCUserEmpty,
+		rpctypes.ErrInvalidAuthToken, rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrAuthOldRevision,
+		rpctypes.ErrGRPCUserEmpty,
 		errors.New(rpctypes.ErrGRPCInvalidAuthToken.Error()), // as a watch says it
 	} {
 		if !isStaleToken(stale) {

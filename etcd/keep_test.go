@@ -27,7 +27,8 @@ func TestForgottenHoldIsLogged(t *testing.T) {
 	}
 	keeper{l.sessions, s}.reportOld()
 	keeper{l.sessions, s}.reportOld()
-	if n := strings.Count(log.String(), "key=old kind=etcd held=1h40m0s"); n != 1 || strings.Contains(log.String(), "younger") {
+	if n := strings.Count(log.String(), "key=old kind=etcd held=1h40m0s"); n != 1 ||
+		strings.Contains(log.String(), "younger") {
 		t.Errorf("logged %d times: %s", n, log.String())
 	}
 }

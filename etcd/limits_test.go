@@ -21,7 +21,9 @@ func TestRenewLimit(t *testing.T) {
 
 // A long TTL does not make a wait trust a silent watch for longer.
 func TestRecheck(t *testing.T) {
-	for ttl, want := range map[time.Duration]time.Duration{time.Second: 2 * time.Second, time.Hour: maxRecheck, maxTTL: maxRecheck} {
+	for ttl, want := range map[time.Duration]time.Duration{
+		time.Second: 2 * time.Second, time.Hour: maxRecheck, maxTTL: maxRecheck,
+	} {
 		if got := (&server{config: config{ttl: ttl}}).recheck(); got != want {
 			t.Errorf("%v for a TTL of %v", got, ttl)
 		}

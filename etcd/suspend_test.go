@@ -69,7 +69,9 @@ func (b *bed) KeepAliveOnce(_ context.Context, id clientv3.LeaseID) (*clientv3.L
 	return &clientv3.LeaseKeepAliveResponse{ID: id, TTL: int64(b.config.ttl / time.Second)}, nil
 }
 
-func (b *bed) TimeToLive(context.Context, clientv3.LeaseID, ...clientv3.LeaseOption) (*clientv3.LeaseTimeToLiveResponse, error) {
+func (b *bed) TimeToLive(
+	context.Context, clientv3.LeaseID, ...clientv3.LeaseOption,
+) (*clientv3.LeaseTimeToLiveResponse, error) {
 	return nil, errors.New("not known")
 }
 

@@ -45,12 +45,16 @@ const keep = 30 * 24 * time.Hour
 // is a [*relock.Error].
 //
 // The Redis user needs permission for the guard too, also with [Set].
-func Eval(ctx context.Context, c *relock.Client, guard string, token int64, script string, keys []string, args ...any) (any, error) {
+func Eval(
+	ctx context.Context, c *relock.Client, guard string, token int64, script string, keys []string, args ...any,
+) (any, error) {
 	return eval(ctx, c, guard, guard, token, script, keys, args)
 }
 
 // eval is Eval with errors that name the key that the caller knows.
-func eval(ctx context.Context, c *relock.Client, named, guard string, token int64, script string, keys []string, args []any) (any, error) {
+func eval(
+	ctx context.Context, c *relock.Client, named, guard string, token int64, script string, keys []string, args []any,
+) (any, error) {
 	switch {
 	case guard == "":
 		return nil, because("", "%w: guard: is empty", relock.ErrInvalid)
@@ -84,7 +88,8 @@ func Set(ctx context.Context, c *relock.Client, key, value string, token int64, 
 	guard := GuardOf(key)
 	switch {
 	case guard == "":
-		return because(key, "%w: key: %q is empty, or has a closing brace but no {tag}: no guard is in its slot of a Cluster", relock.ErrInvalid, key)
+		return because(key, "%w: key: %q is empty, or has a closing brace but no {tag}: no guard is in its slot of a Cluster",
+			relock.ErrInvalid, key)
 	case expiry < 0 || expiry%time.Millisecond != 0:
 		return because(key, "%w: expiry: %v is not whole milliseconds from 0 on", relock.ErrInvalid, expiry)
 	}

@@ -87,7 +87,9 @@ func TestSet(t *testing.T) {
 }
 
 // guarded are keys that have a guard.
-var guarded = []string{"k", "{k}", "{k}:fence", "{k}:guard", "k:fence", "x{k}", "{k}x", "{k", "{{k", "{{k}}", "k{", "}{k}"}
+var guarded = []string{
+	"k", "{k}", "{k}:fence", "{k}:guard", "k:fence", "x{k}", "{k}x", "{k", "{{k", "{{k}}", "k{", "}{k}",
+}
 
 // No two keys share a guard.
 func TestGuards(t *testing.T) {
@@ -128,7 +130,8 @@ func TestGuardsOnACluster(t *testing.T) {
 // through.
 func TestEval(t *testing.T) {
 	c := newClient(t)
-	reply, err := fence.Eval(t.Context(), c, "{e}:guard", 5, "return {KEYS[1], KEYS[2], ARGV[1], #KEYS, #ARGV}", []string{"{e}a", "{e}b"}, "x")
+	reply, err := fence.Eval(t.Context(), c, "{e}:guard", 5,
+		"return {KEYS[1], KEYS[2], ARGV[1], #KEYS, #ARGV}", []string{"{e}a", "{e}b"}, "x")
 	require.NoError(t, err)
 	require.Equal(t, []any{"{e}a", "{e}b", "x", int64(2), int64(1)}, reply)
 	_, err = fence.Eval(t.Context(), c, "{e}:guard", 6, "return redis.error_reply('ERR mine')", nil)
@@ -190,7 +193,8 @@ func ExampleEval() {
 	ctx := context.Background()
 
 	sell := func(token int64) (any, error) {
-		return fence.Eval(ctx, client, fence.GuardOf("tickets"), token, "return redis.call('INCR', KEYS[1])", []string{"tickets"})
+		return fence.Eval(ctx, client, fence.GuardOf("tickets"), token,
+			"return redis.call('INCR', KEYS[1])", []string{"tickets"})
 	}
 	fmt.Println(sell(17))
 	_, err = sell(16)

@@ -67,7 +67,8 @@ func serversOf(rdb redis.UniversalClient) (t *driver.Topology, db int, err error
 		return t, 0, fmt.Errorf("%w: rdb: is a *redis.Ring, whose clients can disagree about a dead shard, "+
 			"so a lock can have two holders; use a server, Sentinels, a Cluster, or relock.NewRedLock", relock.ErrInvalid)
 	default:
-		return t, 0, fmt.Errorf("%w: rdb: is a %T, and only a *redis.Client and a *redis.ClusterClient are supported", relock.ErrInvalid, rdb)
+		return t, 0, fmt.Errorf("%w: rdb: is a %T, and only a *redis.Client and a *redis.ClusterClient are supported",
+			relock.ErrInvalid, rdb)
 	}
 	return t, 0, fmt.Errorf("%w: rdb: is nil", relock.ErrInvalid)
 }

@@ -60,7 +60,9 @@ func TestRefused(t *testing.T) {
 	var noCluster *redis.ClusterClient
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
 	unknown := redis.NewClusterClient(&redis.ClusterOptions{})
-	sentinels := redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{"127.0.0.1:1"}})
+	sentinels := redis.NewFailoverClusterClient(&redis.FailoverOptions{
+		MasterName: "main", SentinelAddrs: []string{"127.0.0.1:1"},
+	})
 	failover := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{"127.0.0.1:1"}})
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
 	t.Cleanup(func() {

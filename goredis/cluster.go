@@ -21,7 +21,8 @@ func topologyOfCluster(o *redis.ClusterOptions) (*driver.Topology, error) {
 	a := &access{dial: dialerOfCluster(o), timeout: o.DialTimeout}
 	a.login, a.logout = loginOf(&redis.Options{
 		Username: o.Username, Password: o.Password, CredentialsProvider: o.CredentialsProvider,
-		CredentialsProviderContext: o.CredentialsProviderContext, StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+		CredentialsProviderContext:   o.CredentialsProviderContext,
+		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
 	})
 	c := cluster.New(cluster.Config{Addresses: o.Addrs, Servers: a.config(), SlotsOnly: true})
 	return a.to(c.Topology()), nil

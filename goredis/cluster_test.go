@@ -73,12 +73,16 @@ func TestSlotsOfKeys(t *testing.T) {
 	t.Parallel()
 	const part = 128
 	clientOf := func(name func(slot int) int) *redis.ClusterClient {
-		rdb := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) (all []redis.ClusterSlot, err error) {
-			for slot := range slots {
-				all = append(all, redis.ClusterSlot{Start: slot, End: slot, Nodes: []redis.ClusterNode{{Addr: "10.0.0.1:" + strconv.Itoa(1+name(slot))}}})
-			}
-			return all, nil
-		}})
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{
+			ClusterSlots: func(context.Context) (all []redis.ClusterSlot, err error) {
+				for slot := range slots {
+					all = append(all, redis.ClusterSlot{
+						Start: slot, End: slot, Nodes: []redis.ClusterNode{{Addr: "10.0.0.1:" + strconv.Itoa(1+name(slot))}},
+					})
+				}
+				return all, nil
+			},
+		})
 		t.Cleanup(func() { require.NoError(t, rdb.Close()) })
 		return rdb
 	}
@@ -195,7 +199,8 @@ func TestSlotThatMoves(t *testing.T) {
 	awaitAll := func() {
 		for i := range served {
 			before := served[i].Load()
-			testkit.Eventually(t, testkit.Patience, func() bool { return t.Failed() || served[i].Load() > before+1 }, "a waiter is not served")
+			testkit.Eventually(t, testkit.Patience, func() bool { return t.Failed() || served[i].Load() > before+1 },
+				"a waiter is not served")
 		}
 	}
 	for i, to := range slices.Repeat(s.Masters(t), 2) {
@@ -259,9 +264,11 @@ func TestCategoriesAllowACluster(t *testing.T) {
 	for _, one := range s.Servers {
 		p.Allow(t, one, p.Cluster...)
 	}
-	c := newClientOnly(t, clusterClient(t, s, func(o *redis.ClusterOptions) { o.Username, o.Password = "app", "password" }))
+	c := newClientOnly(t,
+		clusterClient(t, s, func(o *redis.ClusterOptions) { o.Username, o.Password = "app", "password" }))
 	for i := range 20 {
-		require.NoError(t, relock.NewRedisLock(fmt.Sprint(i), c, relock.WithBlock()).Do(t.Context(), func(context.Context) error { return nil }))
+		require.NoError(t, relock.NewRedisLock(fmt.Sprint(i), c, relock.WithBlock()).Do(t.Context(),
+			func(context.Context) error { return nil }))
 	}
 }
 
@@ -292,7 +299,8 @@ func TestOptionsOfACluster(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, dials.Load(), int32(4), "a load, and each server")
 	other := newClientOnly(t, clusterClient(t, s), relock.WithDatabase(1))
-	err := relock.NewRedisLock("name", other, relock.WithBlock()).Do(t.Context(), func(context.Context) error { return nil })
+	err := relock.NewRedisLock("name", other, relock.WithBlock()).
+		Do(t.Context(), func(context.Context) error { return nil })
 	require.ErrorContains(t, err, "SELECT is not allowed in cluster mode")
 	for _, one := range s.Servers {
 		require.Contains(t, string(one.Do(t, "CLIENT", "LIST").([]byte)), "user=app")
@@ -306,14 +314,16 @@ func TestClusterThatNamesNoHost(t *testing.T) {
 	s.DoAll(t, "CONFIG", "SET", "cluster-preferred-endpoint-type", "unknown-endpoint")
 	c := newClientOnly(t, clusterClient(t, s))
 	for i := range 20 {
-		require.NoError(t, relock.NewRedisLock(fmt.Sprint(i), c, relock.WithBlock()).Do(t.Context(), func(context.Context) error { return nil }))
+		require.NoError(t, relock.NewRedisLock(fmt.Sprint(i), c, relock.WithBlock()).Do(t.Context(),
+			func(context.Context) error { return nil }))
 	}
 	slot := slotOf("moves")
 	for _, to := range s.Masters(t) { // two of these moves are redirects
 		if s.Master(t, slot) != to {
 			s.MoveSlot(t, slot, to)
 		}
-		require.NoError(t, relock.NewRedisLock("moves", c, relock.WithBlock()).Do(t.Context(), func(context.Context) error { return nil }))
+		require.NoError(t,
+			relock.NewRedisLock("moves", c, relock.WithBlock()).Do(t.Context(), func(context.Context) error { return nil }))
 	}
 }
 
@@ -326,7 +336,8 @@ func TestDialerThatEncrypts(t *testing.T) {
 	s.Do(t, "CLUSTER", "ADDSLOTSRANGE", 0, slots-1)
 	dial := (&tls.Dialer{Config: config}).DialContext
 	c := newClient(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Dialer: dial}))
-	require.NoError(t, relock.NewRedisLock("name", c, relock.WithBlockTimeout(testkit.Patience)).Do(t.Context(), func(context.Context) error { return nil }))
+	require.NoError(t, relock.NewRedisLock("name", c, relock.WithBlockTimeout(testkit.Patience)).Do(t.Context(),
+		func(context.Context) error { return nil }))
 }
 
 // Errors have the class that decides what a caller does.
@@ -339,10 +350,16 @@ func TestErrorsOfACluster(t *testing.T) {
 		want   error
 		text   string
 	}{
-		"no Cluster":   {func(o *redis.ClusterOptions) { o.Addrs = []string{alone.Address} }, relock.ErrInvalid, "it is no Cluster"},
-		"wrong log-in": {func(o *redis.ClusterOptions) { o.Addrs, o.Password = []string{locked.Address}, "hunter2" }, relock.ErrDenied, "WRONGPASS"},
+		"no Cluster": {
+			func(o *redis.ClusterOptions) { o.Addrs = []string{alone.Address} }, relock.ErrInvalid, "it is no Cluster",
+		},
+		"wrong log-in": {
+			func(o *redis.ClusterOptions) { o.Addrs, o.Password = []string{locked.Address}, "hunter2" },
+			relock.ErrDenied, "WRONGPASS",
+		},
 		"OnConnect that fails, which is not used": {func(o *redis.ClusterOptions) {
-			o.Addrs, o.OnConnect = []string{alone.Address}, func(context.Context, *redis.Conn) error { return errors.New("not to be called") }
+			o.Addrs, o.OnConnect = []string{alone.Address},
+				func(context.Context, *redis.Conn) error { return errors.New("not to be called") }
 		}, relock.ErrInvalid, "it is no Cluster"},
 	} {
 		o := &redis.ClusterOptions{}

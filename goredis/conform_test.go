@@ -24,11 +24,12 @@ type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
-	conformAll(t, true, over(locktest.ConformServers{}.At(s), func(t testing.TB, dial dialer, opts ...relock.ClientOption) *relock.Client {
-		rdb := redis.NewClient(&redis.Options{Addr: s.Address, Dialer: dial})
-		t.Cleanup(func() { require.NoError(t, rdb.Close()) })
-		return newClientOnly(t, rdb, opts...)
-	}))
+	conformAll(t, true,
+		over(locktest.ConformServers{}.At(s), func(t testing.TB, dial dialer, opts ...relock.ClientOption) *relock.Client {
+			rdb := redis.NewClient(&redis.Options{Addr: s.Address, Dialer: dial})
+			t.Cleanup(func() { require.NoError(t, rdb.Close()) })
+			return newClientOnly(t, rdb, opts...)
+		}))
 }
 
 // It does so over Sentinels. Only the connections differ, so some
@@ -36,9 +37,10 @@ func TestConformance(t *testing.T) {
 func TestConformanceOverSentinels(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinels(t, 20*time.Second) // a machine that stalls is no failover
-	conformAll(t, locktest.FullLength(), over(locktest.ConformServers{}.At(s.Servers[0]), func(t testing.TB, dial dialer, opts ...relock.ClientOption) *relock.Client {
-		return newClientOfSentinels(t, failoverOptions(s, func(o *redis.FailoverOptions) { o.Dialer = dial }), opts...)
-	}))
+	conformAll(t, locktest.FullLength(), over(locktest.ConformServers{}.At(s.Servers[0]),
+		func(t testing.TB, dial dialer, opts ...relock.ClientOption) *relock.Client {
+			return newClientOfSentinels(t, failoverOptions(s, func(o *redis.FailoverOptions) { o.Dialer = dial }), opts...)
+		}))
 }
 
 // It does so over a client of a Cluster.
@@ -46,7 +48,9 @@ func TestConformanceOverCluster(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 0)
 	conformAll(t, locktest.FullLength(), func() locktest.ConformServers {
-		s := over(locktest.ConformServers{All: c.Masters(t)}, func(t testing.TB, dial dialer, opts ...relock.ClientOption) *relock.Client {
+		s := over(locktest.ConformServers{
+			All: c.Masters(t),
+		}, func(t testing.TB, dial dialer, opts ...relock.ClientOption) *relock.Client {
 			rdb := clusterClient(t, c, func(o *redis.ClusterOptions) { o.Dialer, o.Protocol = dial, 2 }) // that proxies know
 			return newClientOnly(t, rdb, opts...)
 		})()

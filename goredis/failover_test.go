@@ -125,7 +125,8 @@ func acquire(t testing.TB, c *relock.Client, name string, opts ...relock.LockOpt
 func awaitReplicated(t testing.TB, s *redistest.Sentinels, keys ...string) {
 	for _, key := range keys {
 		testkit.Eventually(t, testkit.Patience, func() bool {
-			return !slices.ContainsFunc(s.Replicas(s.Agreed(t)), func(one *redistest.Server) bool { return one.Do(t, "EXISTS", key) == int64(0) })
+			return !slices.ContainsFunc(s.Replicas(s.Agreed(t)),
+				func(one *redistest.Server) bool { return one.Do(t, "EXISTS", key) == int64(0) })
 		}, key+" is not at the replicas")
 	}
 }
@@ -183,7 +184,8 @@ func TestMasterIsDialledWithoutSentinels(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinels(t, testkit.Patience)
 	c := newClientOfSentinels(t, failoverOptions(s))
-	hold, err := relock.NewRedisLock("held", c, relock.WithBlock(), relock.WithWatchdog(6*time.Second)).Acquire(t.Context())
+	hold, err := relock.NewRedisLock("held", c, relock.WithBlock(), relock.WithWatchdog(6*time.Second)).
+		Acquire(t.Context())
 	require.NoError(t, err)
 	for _, one := range s.Sentinels {
 		one.Kill(t)

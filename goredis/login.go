@@ -10,14 +10,17 @@ import (
 
 // loginOf returns the credentials of a new connection, in the order of
 // precedence of go-redis, and a function that ends their use.
-func loginOf(o *redis.Options) (login func(context.Context, string) (user, password string, err error), logout func() error) {
+func loginOf(
+	o *redis.Options,
+) (login func(context.Context, string) (user, password string, err error), logout func() error) {
 	nothing := func() error { return nil }
 	switch {
 	case o.StreamingCredentialsProvider != nil:
 		s := &stream{provider: o.StreamingCredentialsProvider}
 		return s.login, s.close
 	case o.CredentialsProviderContext != nil:
-		return func(ctx context.Context, _ string) (string, string, error) { return o.CredentialsProviderContext(ctx) }, nothing
+		return func(ctx context.Context, _ string) (string, string, error) { return o.CredentialsProviderContext(ctx) },
+			nothing
 	case o.CredentialsProvider != nil:
 		return func(context.Context, string) (user, password string, err error) {
 			user, password = o.CredentialsProvider()

@@ -58,7 +58,8 @@ func TestLogIn(t *testing.T) {
 // requireUser takes a lock, and fails unless the client has logged in.
 func requireUser(t *testing.T, s *redistest.Server, c *relock.Client) {
 	t.Helper()
-	require.NoError(t, relock.NewRedisLock("name", c, relock.WithBlock()).Do(t.Context(), func(context.Context) error { return nil }))
+	require.NoError(t,
+		relock.NewRedisLock("name", c, relock.WithBlock()).Do(t.Context(), func(context.Context) error { return nil }))
 	require.Contains(t, string(s.Do(t, "CLIENT", "LIST").([]byte)), "user=app")
 }
 
@@ -129,8 +130,9 @@ func TestStreamingCredentials(t *testing.T) {
 	s := redistest.StartTCP(t)
 	setPassword(t, s, "one")
 	p := &tokens{token: "one", listeners: map[int]auth.CredentialsListener{}}
-	rdb := redis.NewClient(&redis.Options{Addr: s.Address, StreamingCredentialsProvider: p}) // which subscribes for each connection
-	defer rdb.Close()                                                                        //nolint:errcheck // it has no connection
+	// which subscribes for each connection
+	rdb := redis.NewClient(&redis.Options{Addr: s.Address, StreamingCredentialsProvider: p})
+	defer rdb.Close() //nolint:errcheck // it has no connection
 	c := newClientOnly(t, rdb)
 	requireUser(t, s, c)
 	p.notify("two", nil)

@@ -22,7 +22,8 @@ func TestWaitWithoutAServerIsLogged(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	call := testkit.Async(t, func() error { return relock.NewRedisLock("k", c, relock.WithBlock()).Lock(ctx) })
 	testkit.Eventually(t, testkit.Patience, func() bool {
-		return log.Lines("level=WARN", "no usable server for waiting calls", " server="+address+" ", "connection refused") == 1
+		return log.Lines("level=WARN", "no usable server for waiting calls", " server="+address+" ",
+			"connection refused") == 1
 	}, "it is logged")
 	cancel()
 	require.ErrorIs(t, testkit.ResultWithin(t, call, testkit.Patience), context.Canceled)

@@ -36,7 +36,9 @@ func TestRefusedOptionsOfSentinels(t *testing.T) {
 	}{
 		{nil, nil, []string{"options: are nil"}},
 		{&redis.FailoverOptions{}, nil, []string{"MasterName: is empty", "SentinelAddrs: none is given"}},
-		{&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{"h:1", "redis://me:hunter2@h"}, ReplicaOnly: true}, nil, []string{"SentinelAddrs[1]", "ReplicaOnly"}},
+		{&redis.FailoverOptions{
+			MasterName: "main", SentinelAddrs: []string{"h:1", "redis://me:hunter2@h"}, ReplicaOnly: true,
+		}, nil, []string{"SentinelAddrs[1]", "ReplicaOnly"}},
 		{&whole, relock.WithUsername("app"), []string{"WithUsername"}},
 		{&whole, relock.WithCredentials(login), []string{"WithCredentials"}},
 		{&whole, relock.WithDialer(dial), []string{"WithDialer"}},
@@ -114,12 +116,15 @@ func TestTLSOfSentinels(t *testing.T) {
 	}
 	pingUntil := func(enough func(error) bool, change ...func(*redis.FailoverOptions)) {
 		c := newClientOfSentinels(t, failoverOptions(s, append([]func(*redis.FailoverOptions){encrypted}, change...)...))
-		testkit.Eventually(t, testkit.Patience, func() bool { return enough(c.Ping(t.Context())) }, "the first handshakes may be late")
+		testkit.Eventually(t, testkit.Patience, func() bool { return enough(c.Ping(t.Context())) },
+			"the first handshakes may be late")
 	}
 	pingUntil(func(err error) bool { return err == nil })
 	pingUntil(func(err error) bool { return err != nil && strings.Contains(err.Error(), "elsewhere.test") },
 		func(o *redis.FailoverOptions) { o.TLSConfig.ServerName = "elsewhere.test" })
-	require.Error(t, newClientOfSentinels(t, failoverOptions(s, encrypted, func(o *redis.FailoverOptions) { o.TLSConfig = nil })).Ping(t.Context()))
+	require.Error(t, newClientOfSentinels(t, failoverOptions(s, encrypted, func(o *redis.FailoverOptions) {
+		o.TLSConfig = nil
+	})).Ping(t.Context()))
 }
 
 // Errors have the class that decides what a caller does: a blocking call waits
@@ -135,13 +140,21 @@ func TestErrorsOfSentinels(t *testing.T) {
 		want   error
 		text   string
 	}{
-		"unknown master":        {func(o *redis.FailoverOptions) { o.MasterName = "elsewhere" }, relock.ErrInvalid, `"elsewhere"`},
-		"wrong log-in":          {func(o *redis.FailoverOptions) { o.SentinelUsername, o.SentinelPassword = "watch", "hunter2" }, relock.ErrDenied, "see SentinelUsername and SentinelPassword"},
-		"log-in of the servers": {func(o *redis.FailoverOptions) { o.Username, o.Password = "app", "hunter2" }, relock.ErrDenied, "WRONGPASS"},
+		"unknown master": {
+			func(o *redis.FailoverOptions) { o.MasterName = "elsewhere" }, relock.ErrInvalid, `"elsewhere"`,
+		},
+		"wrong log-in": {
+			func(o *redis.FailoverOptions) { o.SentinelUsername, o.SentinelPassword = "watch", "hunter2" },
+			relock.ErrDenied, "see SentinelUsername and SentinelPassword",
+		},
+		"log-in of the servers": {
+			func(o *redis.FailoverOptions) { o.Username, o.Password = "app", "hunter2" }, relock.ErrDenied, "WRONGPASS",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := relock.NewRedisLock("name", newClientOfSentinels(t, failoverOptions(s, tt.change)), relock.WithBlock()).Lock(t.Context())
+			err := relock.NewRedisLock("name", newClientOfSentinels(t, failoverOptions(s, tt.change)), relock.WithBlock()).
+				Lock(t.Context())
 			require.ErrorIs(t, err, tt.want)
 			require.False(t, relock.IsRetryableErr(err))
 			require.ErrorContains(t, err, tt.text)
@@ -162,6 +175,7 @@ func TestLogOfSentinels(t *testing.T) {
 	log := &testkit.Log{}
 	err := newClientOfSentinels(t, failoverOptions(s), relock.WithLogger(log.Logger())).Ping(t.Context())
 	require.True(t, relock.IsRetryableErr(err), err)
-	testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines("level=WARN", s.Sentinels[0].Address+": knows no master") == 1 }, log.String())
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return log.Lines("level=WARN", s.Sentinels[0].Address+": knows no master") == 1 }, log.String())
 	s.Sentinels[1].Resume(t)
 }

@@ -31,5 +31,6 @@ func TestTLSOfACluster(t *testing.T) {
 	t.Parallel()
 	address, config := redistest.StartClusterTLS(t, "")
 	c := newClient(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, TLSConfig: config}))
-	require.NoError(t, relock.NewRedisLock("name", c, relock.WithBlock()).Do(t.Context(), func(context.Context) error { return nil }))
+	require.NoError(t,
+		relock.NewRedisLock("name", c, relock.WithBlock()).Do(t.Context(), func(context.Context) error { return nil }))
 }

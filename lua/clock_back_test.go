@@ -75,7 +75,8 @@ func requireExpiries(b *Bench, name string, reading int) {
 	keys, err := redis.Strings(b.Do("KEYS", "*"), nil)
 	require.NoError(b, err)
 	for _, key := range keys {
-		require.NotEqual(b, int64(-1), b.Do("PTTL", key), "%s, set back at reading %d: %s %s stays for ever", name, reading, key, b.Content(key))
+		require.NotEqual(b, int64(-1), b.Do("PTTL", key),
+			"%s, set back at reading %d: %s %s stays for ever", name, reading, key, b.Content(key))
 	}
 }
 
@@ -88,7 +89,9 @@ func scriptsWithExpiry() map[string][]script.Call {
 		"reentrant acquire": {{Script: script.ReentrantAcquire.Fenced, Args: []any{"o", "h", 60_000, "info"}}},
 		"reentrant enter":   {taken, {Script: script.ReentrantEnter, Args: []any{"o", "h", 2, 2, 3_600_000}}},
 		"reentrant renew":   {taken, {Script: script.ReentrantRenew, Args: []any{"h", 3_600_000}}},
-		"redlock, taken":    {{Script: script.Acquire, Args: []any{Plain2, "", 60_000}}, {Script: script.RedLockWait, Args: []any{Plain1, 60_000, 0, "c1:1:q", 400}}},
+		"redlock, taken": {{Script: script.Acquire, Args: []any{Plain2, "", 60_000}}, {
+			Script: script.RedLockWait, Args: []any{Plain1, 60_000, 0, "c1:1:q", 400},
+		}},
 	}
 	for _, letters := range []string{"pu", "pf", "ru", "rf", "su", "sf", "wu", "wf"} {
 		holds := strings.NewReplacer("s", "w").Replace(letters)

@@ -15,8 +15,9 @@ import (
 )
 
 var (
-	heldGiven   = AndThen(HeldOnce, TransferOf(Hold1, Hold2, Lease))
-	heldGiven2  = AndThen(heldGiven, script.Call{Script: script.ReentrantEnter, Args: []any{OwnerNext, Hold2, 2, 2, Lease.Milliseconds()}})
+	heldGiven  = AndThen(HeldOnce, TransferOf(Hold1, Hold2, Lease))
+	heldGiven2 = AndThen(heldGiven,
+		script.Call{Script: script.ReentrantEnter, Args: []any{OwnerNext, Hold2, 2, 2, Lease.Milliseconds()}})
 	heldGivenOn = AndThen(heldGiven, script.Call{
 		Script: script.ReentrantTransfer, Args: []any{Hold2, OwnerNext, Hold3, OwnerUs, Lease.Milliseconds(), "info"},
 	})
@@ -87,7 +88,8 @@ func TestLateCopiesOfScripts(t *testing.T) {
 						want.TTL = LongLease
 					}
 					for range 2 {
-						require.Equal(t, map[byte]int64{'+': script.Ours, '=': script.Ours, '0': script.Other, 'k': script.Kept}[result], b.Run(row.call))
+						require.Equal(t, map[byte]int64{'+': script.Ours, '=': script.Ours, '0': script.Other, 'k': script.Kept}[result],
+							b.Run(row.call))
 						RequireSame(t, want, b.State())
 					}
 				})
@@ -162,18 +164,25 @@ func TestScriptsSentTwice(t *testing.T) {
 		{"release", PlainHeld, ReleaseOf(Plain1, 0), [2]int64{1, 0}, nil, locktest.Absent},
 		{"release and keep", PlainHeld, ReleaseOf(Plain1, Keep), [2]int64{1, 2}, lockspec.KeptValue(Plain1), Keep},
 		{"release, kept until now", PlainKept, ReleaseOf(Plain1, 0), [2]int64{2, 0}, nil, locktest.Absent},
-		{"reentrant acquire", NoKey, ReentrantAcquireOf(OwnerUs, Hold1, LongLease), [2]int64{1, 1}, hash(Hold1, "1", "1"), LongLease},
+		{"reentrant acquire", NoKey, ReentrantAcquireOf(OwnerUs, Hold1, LongLease), [2]int64{
+			1, 1,
+		}, hash(Hold1, "1", "1"), LongLease},
 		{"enter", HeldOnce, EnterOf(Hold1, 2, 2, LongLease), [2]int64{1, 1}, hash(Hold1, "2", "2"), LongLease},
 		{"enter, third level", HeldTwice, EnterOf(Hold1, 3, 3, LongLease), [2]int64{1, 1}, hash(Hold1, "3", "3"), LongLease},
 		{"reentrant renew", HeldTwice, ReentrantRenewOf(Hold1, LongLease), [2]int64{1, 1}, hash(Hold1, "2", "2"), LongLease},
 		{"inner release", HeldTwice, ReentrantReleaseOf(Hold1, 1, 3, 0), [2]int64{1, 1}, hash(Hold1, "1", "3"), Lease},
 		{"last release", HeldOnce, ReentrantReleaseOf(Hold1, 0, 2, 0), [2]int64{1, 0}, nil, locktest.Absent},
-		{"last release overtakes the inner one", HeldTwice, ReentrantReleaseOf(Hold1, 0, 4, 0), [2]int64{1, 0}, nil, locktest.Absent},
-		{"last release and keep", HeldOnce, ReentrantReleaseOf(Hold1, 0, 2, Keep), [2]int64{1, 2}, hash("kept:"+Hold1, "", "1"), Keep},
+		{"last release overtakes the inner one", HeldTwice, ReentrantReleaseOf(Hold1, 0, 4, 0), [2]int64{
+			1, 0,
+		}, nil, locktest.Absent},
+		{"last release and keep", HeldOnce, ReentrantReleaseOf(Hold1, 0, 2, Keep), [2]int64{1, 2}, hash("kept:"+
+			Hold1, "", "1"), Keep},
 		{"transfer, one level", HeldOnce, transfer, [2]int64{1, 1}, next(Hold2), LongLease},
 		{"transfer, three levels", HeldThree, transfer, [2]int64{1, 1}, next(Hold2), LongLease},
 		{"transfer, a shorter lease", HeldOnce, TransferOf(Hold1, Hold2, Keep), [2]int64{1, 1}, next(Hold2), Keep},
-		{"transfer, transferred before", heldGivenOn, TransferOf(Hold3, "h9", LongLease), [2]int64{1, 1}, next("h9"), LongLease},
+		{"transfer, transferred before", heldGivenOn, TransferOf(Hold3, "h9", LongLease), [2]int64{
+			1, 1,
+		}, next("h9"), LongLease},
 		{"transfer to the same owner", HeldTwice, toItself, [2]int64{1, 1}, Given(OwnerUs, Hold2, "next"), LongLease},
 		{"release of either, before the transfer", HeldOnce, either, [2]int64{1, 0}, nil, locktest.Absent},
 		{"release of either, after it", heldGiven, either, [2]int64{1, 0}, nil, locktest.Absent},
@@ -210,8 +219,10 @@ func TestQueueScriptsSentTwice(t *testing.T) {
 			"of another kind":        {"r:c9:1", nil},
 		}
 		calls := map[string]script.Call{
-			"try": w.Try(), "enqueue": w.Enqueue(), "enqueue again": w.EnqueueAgain("77", ""), "enqueue after an earlier hold": w.EnqueueAgain("", holder.Hold()),
-			"claim": w.Claim(), "cancel": w.Cancel(0), "cancel with the hold": w.Cancel(1), "poll": PollAs("c1", string(w), 77), "release": holder.Release(),
+			"try": w.Try(), "enqueue": w.Enqueue(),
+			"enqueue again": w.EnqueueAgain("77", ""), "enqueue after an earlier hold": w.EnqueueAgain("", holder.Hold()),
+			"claim": w.Claim(), "cancel": w.Cancel(0), "cancel with the hold": w.Cancel(1), "poll": PollAs("c1", string(w), 77),
+			"release": holder.Release(),
 		}
 		for state, tt := range states {
 			for name, call := range calls {

@@ -35,14 +35,17 @@ func TestScriptsErrors(t *testing.T) {
 		if letters[0] == 'p' {
 			read[0] = "-get"
 		}
-		refused(letters, held, []Wait{w}, read, w.Try(), w.Enqueue(), w.Claim(), w.Cancel(1), PollAs("c1", string(w), 5), holder.Release(), inspect, lookAt)
+		refused(letters, held, []Wait{w}, read, w.Try(), w.Enqueue(), w.Claim(), w.Cancel(1), PollAs("c1", string(w), 5),
+			holder.Release(), inspect, lookAt)
 		refused(letters+", to delete", held, nil, []any{"-del"}, holder.Release())
 		other := WaitNamed("c2", 1, letters)
 		refused(letters+", for an expiry", held, []Wait{other}, []any{"-pexpire"}, w.Enqueue(), PollAs("c1", string(w), 5))
-		refused(letters+", for an expiry, nobody waits", held, nil, []any{"-pexpire"}, w.Enqueue(), PollAs("c1", string(w), 5))
+		refused(letters+", for an expiry, nobody waits", held, nil, []any{"-pexpire"}, w.Enqueue(),
+			PollAs("c1", string(w), 5))
 	}
 	refused("plain", PlainHeld, nil, []any{"-get"}, AcquireOf(Plain1, "", Lease), RenewOf(Plain1, Lease), redLock)
-	refused("reentrant", HeldOnce, nil, []any{"-hmget"}, ReentrantAcquireOf(OwnerUs, Hold1, Lease), EnterOf(Hold1, 2, 2, Lease), ReentrantRenewOf(Hold1, Lease))
+	refused("reentrant", HeldOnce, nil, []any{"-hmget"}, ReentrantAcquireOf(OwnerUs, Hold1, Lease),
+		EnterOf(Hold1, 2, 2, Lease), ReentrantRenewOf(Hold1, Lease))
 	refused("reentrant, another kind", PlainHeld, nil, []any{"-get"}, ReentrantAcquireOf(OwnerUs, Hold1, Lease))
 	refused("set", nil, nil, []any{"-set", "-info"}, AcquireOf(Plain1, "", Lease), multiOfOne, redLock)
 	refused("mget", nil, nil, []any{"-mget"}, multiOfOne)
@@ -51,7 +54,8 @@ func TestScriptsErrors(t *testing.T) {
 
 	x, y, w := WaitNamed("c1", 1, "sf"), WaitNamed("c2", 1, "sf"), WaitNamed("c5", 1, "wf")
 	refused("read/write", []script.Call{x.Try()}, nil, []any{"-zrange"},
-		x.Try(), x.Enqueue(), x.Claim(), x.Cancel(1), RWPollAs("c1", string(x), 5), x.Enter(2, 0, 2, LongLease), x.Renew(LongLease),
+		x.Try(), x.Enqueue(), x.Claim(), x.Cancel(1), RWPollAs("c1", string(x), 5), x.Enter(2, 0, 2, LongLease),
+		x.Renew(LongLease),
 		rwInspect, x.End("look", ""))
 	refused("read/write, to release", []script.Call{x.Try()}, nil, []any{"-zscore"}, x.Release())
 	refused("read/write, to release beside another", []script.Call{x.Try(), y.Try()}, nil, []any{"-zrange"}, x.Release())
@@ -100,7 +104,9 @@ func TestQueueScriptsReleaseWithoutPermission(t *testing.T) {
 	w, gone := WaitNamed("c1", 1, "pf"), WaitNamed("gone", 1, "pf")
 	for _, letters := range allLetters {
 		holder := WaitNamed("c9", 1, letters)
-		for denied, reserved := range map[string]bool{"-zrange": false, "-time": false, "-publish": true, "-zremrangebyrank": false, "-exists": true, "-set": false} {
+		for denied, reserved := range map[string]bool{
+			"-zrange": false, "-time": false, "-publish": true, "-zremrangebyrank": false, "-exists": true, "-set": false,
+		} {
 			for how, call := range map[string]script.Call{"release": holder.Release(), "cancel": holder.Cancel(1)} {
 				t.Run(letters+"/"+denied+"/"+how, func(t *testing.T) {
 					b := NewHeld(t, server, holder)
@@ -216,16 +222,18 @@ func TestQueueScriptsOutOfMemory(t *testing.T) {
 		held string // what the lock's key is set to, if anything
 		line []Wait
 	}{
-		"try":                                {w.Try(), "", nil},
-		"try, reentrant":                     {WaitNamed("c1", 1, "rf").Try(), "", nil},
-		"enqueue, free":                      {w.Enqueue(), "", nil},
-		"enqueue, free, reentrant":           {unfairReentrant.Enqueue(), "", nil},
-		"enqueue, held":                      {w.Enqueue(), holder.Held(), nil},
-		"enqueue, others wait":               {w.Enqueue(), "", []Wait{other}},
-		"enqueue, reserved for it":           {w.Enqueue(), w.Reserved(), []Wait{other}},
-		"enqueue, unfair, waits":             {unfair.EnqueueAgain("5", ""), "", []Wait{unfair}},
-		"claim, unfair, free":                {unfair.Claim(), "", []Wait{WaitNamed("c2", 1, "pu"), unfair}},
-		"claim, reentrant, free":             {unfairReentrant.Claim(), "", []Wait{WaitNamed("c2", 1, "ru"), unfairReentrant}},
+		"try":                      {w.Try(), "", nil},
+		"try, reentrant":           {WaitNamed("c1", 1, "rf").Try(), "", nil},
+		"enqueue, free":            {w.Enqueue(), "", nil},
+		"enqueue, free, reentrant": {unfairReentrant.Enqueue(), "", nil},
+		"enqueue, held":            {w.Enqueue(), holder.Held(), nil},
+		"enqueue, others wait":     {w.Enqueue(), "", []Wait{other}},
+		"enqueue, reserved for it": {w.Enqueue(), w.Reserved(), []Wait{other}},
+		"enqueue, unfair, waits":   {unfair.EnqueueAgain("5", ""), "", []Wait{unfair}},
+		"claim, unfair, free":      {unfair.Claim(), "", []Wait{WaitNamed("c2", 1, "pu"), unfair}},
+		"claim, reentrant, free": {
+			unfairReentrant.Claim(), "", []Wait{WaitNamed("c2", 1, "ru"), unfairReentrant},
+		},
 		"enqueue, after an earlier":          {w.EnqueueAgain("", holder.Hold()), holder.Held(), nil},
 		"enqueue again, is queued":           {w.EnqueueAgain("5", ""), holder.Held(), []Wait{w}},
 		"rw_try":                             {x.Try(), "", nil},

@@ -161,7 +161,9 @@ func TestEndOfNothing(t *testing.T) {
 	b.Do("PEXPIRE", b.Key, Lease.Milliseconds())
 	require.Equal(t, "-1", b.Code(lookAt))
 	require.Equal(t, "-1", b.Code(EndOf("end", "", "any")))
-	for _, bad := range []script.Call{EndOf("seek", ""), {Script: script.End, Args: []any{"look"}}, EndOf("end", "", make([]string, 257)...)} {
+	for _, bad := range []script.Call{
+		EndOf("seek", ""), {Script: script.End, Args: []any{"look"}}, EndOf("end", "", make([]string, 257)...),
+	} {
 		b.RequireError(bad, "bad arguments")
 	}
 }

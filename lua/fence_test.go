@@ -38,13 +38,15 @@ func TestScriptsDrawTokens(t *testing.T) {
 		"enqueue":            {script: plain.Enqueue()},
 		"enqueue, unfair":    {script: unfair.Enqueue(), aside: asideMost},
 		"enqueue, reentrant": {script: reentrant.Enqueue()},
-		"claim":              {script: plain.Claim(), ready: func(b *Queue) { b.Do("SET", b.Key, plain.Reserved(), "PX", 20_000) }},
-		"claim, unfair":      {unfair.Claim(), func(b *Queue) { b.Line(time.Minute, unfair) }, asideMost},
-		"redlock_acquire":    {script: redLock},
-		"rw_try":             {script: writes.Try()},
-		"rw_try, reads":      {script: reads.Try()},
-		"rw_enqueue":         {script: writes.Enqueue()},
-		"rw_claim":           {script: reads.Claim(), ready: func(b *Queue) { b.Line(time.Minute, reads) }},
+		"claim": {
+			script: plain.Claim(), ready: func(b *Queue) { b.Do("SET", b.Key, plain.Reserved(), "PX", 20_000) },
+		},
+		"claim, unfair":   {unfair.Claim(), func(b *Queue) { b.Line(time.Minute, unfair) }, asideMost},
+		"redlock_acquire": {script: redLock},
+		"rw_try":          {script: writes.Try()},
+		"rw_try, reads":   {script: reads.Try()},
+		"rw_enqueue":      {script: writes.Enqueue()},
+		"rw_claim":        {script: reads.Claim(), ready: func(b *Queue) { b.Line(time.Minute, reads) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := NewQueue(t, server)
@@ -178,7 +180,9 @@ func TestScriptRaisesACounter(t *testing.T) {
 	}
 	const token = 1_763_760_000_000_000
 	b.Do("DEL", b.Key)
-	for _, tt := range []struct{ token, want int64 }{{token, token}, {token - 1, token}, {token, token}, {token + 1, token + 1}} {
+	for _, tt := range []struct{ token, want int64 }{
+		{token, token}, {token - 1, token}, {token, token}, {token + 1, token + 1},
+	} {
 		require.NoError(t, raise(tt.token))
 		requireCounter(b, b.Key, tt.want)
 	}

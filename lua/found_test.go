@@ -18,7 +18,8 @@ func acquiring() map[string][]script.Call {
 		"r": {ReentrantAcquireOf(OwnerUs, Hold1, Lease)},
 	}
 	for kind, w := range map[string]Wait{
-		"p": WaitNamed("c1", 1, "pf"), "r": WaitNamed("c1", 1, "ru"), "w": WaitNamed("c1", 1, "wf"), "c": PermitNamed("c1", 1, "f", 2, 0),
+		"p": WaitNamed("c1", 1, "pf"), "r": WaitNamed("c1", 1, "ru"), "w": WaitNamed("c1", 1, "wf"),
+		"c": PermitNamed("c1", 1, "f", 2, 0),
 	} {
 		all[kind] = append(all[kind], w.Try(), w.Enqueue(), w.Claim())
 	}

@@ -33,22 +33,50 @@ func TestQueueScriptHandOff(t *testing.T) {
 		{"to the first", all(fair1, fair3), map[string]Heartbeat{"c1": now}, fair1, all(fair3)},
 		{"to a reentrant one", all(reentrant1), map[string]Heartbeat{"c1": now}, reentrant1, nil},
 		{"to an unfair one", all(unfair1, fair3), map[string]Heartbeat{"c1": now}, unfair1, all(fair3)},
-		{"past waits of a client without a heartbeat", all(fair2, fair1, fair3), map[string]Heartbeat{"c1": now}, fair1, all(fair3)},
-		{"past several stale waits", append(StaleWaits(5, "pf"), fair1, fair3), map[string]Heartbeat{"c1": now, "gone": {Age: 3 * period, Counted: 1}}, fair1, all(fair3)},
-		{"to nobody that lives", StaleWaits(5, "pf"), map[string]Heartbeat{"gone": {Age: 3 * period, Counted: 1}}, Nobody, nil},
-		{"to a heartbeat of two periods and a half", all(fair1), map[string]Heartbeat{"c1": {Age: 2500 * time.Millisecond, Counted: 1}}, fair1, nil},
-		{"not to an older one", all(fair1), map[string]Heartbeat{"c1": {Age: 2500*time.Millisecond + time.Microsecond, Counted: 1}}, Nobody, nil},
+		{"past waits of a client without a heartbeat", all(fair2, fair1, fair3), map[string]Heartbeat{
+			"c1": now,
+		}, fair1, all(fair3)},
+		{"past several stale waits", append(StaleWaits(5, "pf"), fair1, fair3), map[string]Heartbeat{
+			"c1": now, "gone": {Age: 3 * period, Counted: 1},
+		}, fair1, all(fair3)},
+		{"to nobody that lives", StaleWaits(5, "pf"), map[string]Heartbeat{
+			"gone": {Age: 3 * period, Counted: 1},
+		}, Nobody, nil},
+		{"to a heartbeat of two periods and a half", all(fair1), map[string]Heartbeat{
+			"c1": {Age: 2500 * time.Millisecond, Counted: 1},
+		}, fair1, nil},
+		{"not to an older one", all(fair1), map[string]Heartbeat{"c1": {Age: 2500*time.Millisecond +
+			time.Microsecond, Counted: 1}}, Nobody, nil},
 		{"to a heartbeat from the future", all(fair1), map[string]Heartbeat{"c1": {Age: -time.Hour, Counted: 1}}, fair1, nil},
-		{"not to an unfair one without a subscription", all(unfair2, unfair1), map[string]Heartbeat{"c1": now, "c2": now}, unfair1, nil},
-		{"to a fair one that has no subscription at the moment", all(fair2, fair1), map[string]Heartbeat{"c1": now, "c2": {Age: 2500 * time.Millisecond, Counted: 1}}, fair2, all(fair1)},
-		{"not to a fair one that is stale either", all(fair2, fair1), map[string]Heartbeat{"c1": now, "c2": {Age: 2500*time.Millisecond + time.Microsecond, Counted: 1}}, fair1, nil},
-		{"not to an unfair one that has no new heartbeat either", all(unfair2, fair1), map[string]Heartbeat{"c1": now, "c2": {Age: period + time.Microsecond, Counted: 1}}, fair1, nil},
-		{"to an old heartbeat with a subscription", all(fair1, fair2), map[string]Heartbeat{"c1": {Age: 2 * period, Counted: 1}, "c2": now}, fair1, all(fair2)},
-		{"to an unfair one whose subscription the server cannot see", all(unfair2, fair1), map[string]Heartbeat{"c1": now, "c2": {Age: 2 * period, Counted: 0}}, unfair2, all(fair1)},
-		{"to a fair one whose subscription the server cannot see", all(fair2, fair1), map[string]Heartbeat{"c1": now, "c2": {Age: 2 * period, Counted: 0}}, fair2, all(fair1)},
-		{"not to a stale one whose subscription the server cannot see", all(fair2, fair1), map[string]Heartbeat{"c1": now, "c2": {Age: 3 * period, Counted: 0}}, fair1, nil},
-		{"past all waits of a client found gone", all(unfair2, fair2, fair1), map[string]Heartbeat{"c1": now, "c2": now}, fair1, nil},
-		{"past what is no wait", all("text", "", "c1", "c1:1:xx:500", "c1:1:pf:0", "c1:x:pf:500", "c1:1:pf:500:", "c1:1:pf:9999999999999999999", fair1), map[string]Heartbeat{"c1": now}, fair1, nil},
+		{"not to an unfair one without a subscription", all(unfair2, unfair1), map[string]Heartbeat{
+			"c1": now, "c2": now,
+		}, unfair1, nil},
+		{"to a fair one that has no subscription at the moment", all(fair2, fair1), map[string]Heartbeat{
+			"c1": now, "c2": {Age: 2500 * time.Millisecond, Counted: 1},
+		}, fair2, all(fair1)},
+		{"not to a fair one that is stale either", all(fair2, fair1), map[string]Heartbeat{
+			"c1": now, "c2": {Age: 2500*time.Millisecond + time.Microsecond, Counted: 1},
+		}, fair1, nil},
+		{"not to an unfair one that has no new heartbeat either", all(unfair2, fair1), map[string]Heartbeat{
+			"c1": now, "c2": {Age: period + time.Microsecond, Counted: 1},
+		}, fair1, nil},
+		{"to an old heartbeat with a subscription", all(fair1, fair2), map[string]Heartbeat{
+			"c1": {Age: 2 * period, Counted: 1}, "c2": now,
+		}, fair1, all(fair2)},
+		{"to an unfair one whose subscription the server cannot see", all(unfair2, fair1), map[string]Heartbeat{
+			"c1": now, "c2": {Age: 2 * period, Counted: 0},
+		}, unfair2, all(fair1)},
+		{"to a fair one whose subscription the server cannot see", all(fair2, fair1), map[string]Heartbeat{
+			"c1": now, "c2": {Age: 2 * period, Counted: 0},
+		}, fair2, all(fair1)},
+		{"not to a stale one whose subscription the server cannot see", all(fair2, fair1), map[string]Heartbeat{
+			"c1": now, "c2": {Age: 3 * period, Counted: 0},
+		}, fair1, nil},
+		{"past all waits of a client found gone", all(unfair2, fair2, fair1), map[string]Heartbeat{
+			"c1": now, "c2": now,
+		}, fair1, nil},
+		{"past what is no wait", all("text", "", "c1", "c1:1:xx:500", "c1:1:pf:0", "c1:x:pf:500", "c1:1:pf:500:",
+			"c1:1:pf:9999999999999999999", fair1), map[string]Heartbeat{"c1": now}, fair1, nil},
 		{"past what is no wait, to nobody", all("", "text"), map[string]Heartbeat{"c1": now}, Nobody, nil},
 	} {
 		for how, letters := range map[string]string{"release": "pf", "reentrant_release": "rf", "rw_release": "wf"} {
@@ -222,7 +250,8 @@ func TestQueueScriptShortWaits(t *testing.T) {
 		r.Key = b.Key
 		// One transaction, so that a busy machine is not between them.
 		b.Do("MULTI")
-		b.Do("EVAL", "local t = redis.call('TIME') return redis.call('ZADD', KEYS[1], t[1] * 1000000 + t[2] - ARGV[1], ARGV[2])",
+		b.Do("EVAL",
+			"local t = redis.call('TIME') return redis.call('ZADD', KEYS[1], t[1] * 1000000 + t[2] - ARGV[1], ARGV[2])",
 			1, b.QueueKey(), ago.Microseconds(), string(w))
 		b.Do("EVAL", r.BySource().Args...)
 		require.Equal(b, []any{int64(1), int64(1)}, b.Do("EXEC"))

@@ -25,9 +25,11 @@ const Now = 1000 * time.Second
 // Show sets the heartbeats of clients.
 func (b *Queue) Show(heartbeats map[string]Heartbeat) {
 	b.Helper()
-	b.Do("HSET", b.HeartbeatsKey(), "a", fmt.Sprintf("%d:%d:%d", b.Now()+3600_000_000, Now.Microseconds(), ScriptPeriod.Microseconds()))
+	b.Do("HSET", b.HeartbeatsKey(),
+		"a", fmt.Sprintf("%d:%d:%d", b.Now()+3600_000_000, Now.Microseconds(), ScriptPeriod.Microseconds()))
 	for client, shown := range heartbeats {
-		b.Do("HSET", b.HeartbeatsKey(), client, fmt.Sprintf("%d:%d:%d", (Now-shown.Age).Microseconds(), ScriptPeriod.Microseconds(), shown.Counted))
+		b.Do("HSET", b.HeartbeatsKey(), client,
+			fmt.Sprintf("%d:%d:%d", (Now-shown.Age).Microseconds(), ScriptPeriod.Microseconds(), shown.Counted))
 	}
 	b.Do("PEXPIRE", b.HeartbeatsKey(), 60_000)
 }

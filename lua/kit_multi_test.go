@@ -47,7 +47,9 @@ func (b *Multi) Acquire(value string, lease time.Duration, own int, earlier stri
 // AcquireOrKeep is Acquire by a call that has kept keys under the value kept.
 // It keeps keys for the duration keep. The reply is without what a refusal says
 // of the key.
-func (b *Multi) AcquireOrKeep(value string, lease time.Duration, own int, earlier, kept string, keep time.Duration) []int64 {
+func (b *Multi) AcquireOrKeep(
+	value string, lease time.Duration, own int, earlier, kept string, keep time.Duration,
+) []int64 {
 	b.Helper()
 	keys := b.Keys
 	if own > 0 {

@@ -169,7 +169,8 @@ func (b *Queue) Lock() string {
 				text += " " + field + "=" + value
 			}
 		}
-		return strings.TrimSpace(fmt.Sprint(text, " ", content["hold"], " ", content["seq"], " ", content["info"], " ", content["mode"]))
+		return strings.TrimSpace(fmt.Sprint(text, " ", content["hold"], " ", content["seq"], " ", content["info"],
+			" ", content["mode"]))
 	}
 	return ""
 }

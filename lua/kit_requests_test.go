@@ -98,7 +98,9 @@ const OwnerNext = "c1:g:2"
 
 // TransferOf returns the request that hands off a reentrant hold.
 func TransferOf(from, to string, lease time.Duration) script.Call {
-	return script.Call{Script: script.ReentrantTransfer, Args: []any{from, OwnerUs, to, OwnerNext, lease.Milliseconds(), "next"}}
+	return script.Call{
+		Script: script.ReentrantTransfer, Args: []any{from, OwnerUs, to, OwnerNext, lease.Milliseconds(), "next"},
+	}
 }
 
 // ReleaseOfEither returns the release of a hold that may have been transferred.

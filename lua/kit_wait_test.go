@@ -121,7 +121,8 @@ func (w Wait) Enqueue() script.Call { return w.EnqueueAgain("", "") }
 // EnqueueAgain returns the request to wait with an earlier ticket, or after an
 // earlier hold.
 func (w Wait) EnqueueAgain(ticket, earlier string) script.Call {
-	return w.call(script.Enqueue, script.RWEnqueue, script.SemaphoreEnqueue, string(w), ScriptPeriod.Milliseconds(), ticket, earlier, Lease.Milliseconds(), w.Body(), w.info())
+	return w.call(script.Enqueue, script.RWEnqueue, script.SemaphoreEnqueue, string(w),
+		ScriptPeriod.Milliseconds(), ticket, earlier, Lease.Milliseconds(), w.Body(), w.info())
 }
 
 // EnqueueLimited returns the request to wait in a queue of limited length.

@@ -19,7 +19,8 @@ var kinds = map[string][2]string{"plain": {"pf", "pf"}, "reentrant": {"rf", "rf"
 func TestEnqueueIsLimited(t *testing.T) {
 	for kind, letters := range kinds {
 		t.Run(kind, func(t *testing.T) {
-			holder, first, second := WaitNamed("c9", 1, letters[1]), WaitNamed("c1", 1, letters[0]), WaitNamed("c2", 1, letters[1])
+			holder, first, second := WaitNamed("c9", 1, letters[1]), WaitNamed("c1", 1, letters[0]),
+				WaitNamed("c2", 1, letters[1])
 			third, fourth := WaitNamed("c3", 1, letters[0]), WaitNamed("c4", 1, letters[0])
 			held := []string{holder.Held()}
 			NewHeld(t, server, holder).Steps(
@@ -65,7 +66,8 @@ func TestEnqueueAtAFullQueueOfAFreeLock(t *testing.T) {
 // No script examines more than 128 waits. One that finds more reports it, and a
 // cancel for nobody continues.
 func TestQueueScriptHandOffLimit(t *testing.T) {
-	live, other, holder, reentrant := WaitNamed("c1", 1, "pf"), WaitNamed("c2", 1, "pf"), WaitNamed("c9", 1, "pf"), WaitNamed("c9", 1, "rf")
+	live, other, holder, reentrant := WaitNamed("c1", 1, "pf"), WaitNamed("c2", 1, "pf"), WaitNamed("c9", 1, "pf"),
+		WaitNamed("c9", 1, "rf")
 	x, y, writes := WaitNamed("c9", 1, "sf"), WaitNamed("c2", 1, "sf"), WaitNamed("c1", 1, "wf")
 	gone := StaleWaits(300, "pf")
 	for name, tt := range map[string]struct {

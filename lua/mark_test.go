@@ -128,7 +128,9 @@ func TestTransferOfAMarkedHold(t *testing.T) {
 		refused []script.Call
 		either  script.Call
 	}{
-		{plain, []script.Call{giveOf(plain.Body(), other, Lease), giveOf(other, plain.Body(), Lease)}, plainReleaseOfEither(other, plain.Body(), Keep)},
+		{plain, []script.Call{
+			giveOf(plain.Body(), other, Lease), giveOf(other, plain.Body(), Lease),
+		}, plainReleaseOfEither(other, plain.Body(), Keep)},
 		{reentrant, []script.Call{give(reentrant.Hold(), "other"), give("other", reentrant.Hold())}, either},
 	} {
 		b := NewMarked(t, tt.holder)

@@ -78,7 +78,9 @@ var senders = map[string]func(*Queue) sending{
 		q := NewTasks(b, server)
 		q.Less = b.Less
 		q.Do("ZADD", q.Key("i"), q.Now(), sharded+":1")
-		return sending{texts: []string{"tasks:" + sharded + ":1 " + q.Q}, queue: q.Q, send: func() string { q.Enqueue("", "a"); return "" }}
+		return sending{
+			texts: []string{"tasks:" + sharded + ":1 " + q.Q}, queue: q.Q, send: func() string { q.Enqueue("", "a"); return "" },
+		}
 	},
 }
 

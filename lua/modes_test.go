@@ -22,22 +22,44 @@ func TestQueueScriptModesMix(t *testing.T) {
 			lock string
 			left []Wait
 		}{
-			"enqueue behind a fair one":                {[]Wait{fair}, next.Enqueue(), "0", fair.Reserved(), []Wait{next}},
-			"enqueue again behind a fair one":          {[]Wait{fair, next}, next.EnqueueAgain("7", ""), "0", fair.Reserved(), []Wait{next}},
-			"enqueue behind an unfair one":             {[]Wait{unfair, fair}, next.Enqueue(), "1", next.Held(), []Wait{unfair, fair}},
-			"enqueue again as the first":               {[]Wait{next, fair}, next.EnqueueAgain("7", ""), "1", next.Held(), []Wait{fair}},
-			"enqueue behind a fair one, a full queue":  {[]Wait{fair, unfair}, next.EnqueueLimited("", 2), "5", fair.Reserved(), []Wait{unfair}},
-			"enqueue behind dead fair ones":            {StaleWaits(3, kind+"f"), next.Enqueue(), "1", next.Held(), nil},
-			"enqueue behind a dead and a fair one":     {append(StaleWaits(3, kind+"f"), fair), next.Enqueue(), "0", fair.Reserved(), []Wait{next}},
-			"enqueue behind 128 dead fair ones":        {append(StaleWaits(128, kind+"f"), fair), next.Enqueue(), "4", "", []Wait{fair, next}},
-			"enqueue, fair, behind an unfair one":      {[]Wait{unfair}, fairNext.Enqueue(), "0", unfair.Reserved(), []Wait{fairNext}},
-			"claim behind a fair one":                  {[]Wait{fair, next}, next.Claim(), "0", fair.Reserved(), []Wait{next}},
-			"claim behind an unfair one":               {[]Wait{unfair, next, fair}, next.Claim(), "1", next.Held(), []Wait{unfair, fair}},
-			"claim as the first, before a fair one":    {[]Wait{next, fair}, next.Claim(), "1", next.Held(), []Wait{fair}},
-			"claim behind 128 dead fair ones":          {append(StaleWaits(128, kind+"f"), fair, next), next.Claim(), "4", "", []Wait{fair, next}},
-			"claim, fair, behind an unfair one":        {[]Wait{unfair, fairNext}, fairNext.Claim(), "0", unfair.Reserved(), []Wait{fairNext}},
-			"try, fair, while an unfair one waits":     {[]Wait{unfair}, fairNext.Try(), "0", unfair.Reserved(), nil},
-			"try, fair, after dead ones of both modes": {append(StaleWaits(2, kind+"u"), StaleWaits(3, kind+"f")[2]), fairNext.Try(), "1", fairNext.Held(), nil},
+			"enqueue behind a fair one": {[]Wait{fair}, next.Enqueue(), "0", fair.Reserved(), []Wait{next}},
+			"enqueue again behind a fair one": {
+				[]Wait{fair, next}, next.EnqueueAgain("7", ""), "0", fair.Reserved(), []Wait{next},
+			},
+			"enqueue behind an unfair one": {
+				[]Wait{unfair, fair}, next.Enqueue(), "1", next.Held(), []Wait{unfair, fair},
+			},
+			"enqueue again as the first": {
+				[]Wait{next, fair}, next.EnqueueAgain("7", ""), "1", next.Held(), []Wait{fair},
+			},
+			"enqueue behind a fair one, a full queue": {
+				[]Wait{fair, unfair}, next.EnqueueLimited("", 2), "5", fair.Reserved(), []Wait{unfair},
+			},
+			"enqueue behind dead fair ones": {StaleWaits(3, kind+"f"), next.Enqueue(), "1", next.Held(), nil},
+			"enqueue behind a dead and a fair one": {
+				append(StaleWaits(3, kind+"f"), fair), next.Enqueue(), "0", fair.Reserved(), []Wait{next},
+			},
+			"enqueue behind 128 dead fair ones": {
+				append(StaleWaits(128, kind+"f"), fair), next.Enqueue(), "4", "", []Wait{fair, next},
+			},
+			"enqueue, fair, behind an unfair one": {
+				[]Wait{unfair}, fairNext.Enqueue(), "0", unfair.Reserved(), []Wait{fairNext},
+			},
+			"claim behind a fair one": {[]Wait{fair, next}, next.Claim(), "0", fair.Reserved(), []Wait{next}},
+			"claim behind an unfair one": {
+				[]Wait{unfair, next, fair}, next.Claim(), "1", next.Held(), []Wait{unfair, fair},
+			},
+			"claim as the first, before a fair one": {[]Wait{next, fair}, next.Claim(), "1", next.Held(), []Wait{fair}},
+			"claim behind 128 dead fair ones": {
+				append(StaleWaits(128, kind+"f"), fair, next), next.Claim(), "4", "", []Wait{fair, next},
+			},
+			"claim, fair, behind an unfair one": {
+				[]Wait{unfair, fairNext}, fairNext.Claim(), "0", unfair.Reserved(), []Wait{fairNext},
+			},
+			"try, fair, while an unfair one waits": {[]Wait{unfair}, fairNext.Try(), "0", unfair.Reserved(), nil},
+			"try, fair, after dead ones of both modes": {
+				append(StaleWaits(2, kind+"u"), StaleWaits(3, kind+"f")[2]), fairNext.Try(), "1", fairNext.Held(), nil,
+			},
 		} {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				b := NewQueue(t, server)
@@ -73,10 +95,12 @@ func TestRWScriptModesMix(t *testing.T) {
 			WaitNamed("c1", 1, "su"), WaitNamed("c2", 1, "sf"), WaitNamed("c3", 1, "wf"), WaitNamed("c4", 1, "wu"),
 		}, "u"},
 		"semaphore, fair first": {waits{
-			PermitNamed("c1", 1, "f", 2, 0), PermitNamed("c2", 1, "u", 2, 0), PermitNamed("c3", 1, "u", 1, 0), PermitNamed("c4", 1, "f", 1, 0),
+			PermitNamed("c1", 1, "f", 2, 0), PermitNamed("c2", 1, "u", 2, 0), PermitNamed("c3", 1, "u", 1, 0),
+			PermitNamed("c4", 1, "f", 1, 0),
 		}, "cf"},
 		"semaphore, unfair first": {waits{
-			PermitNamed("c1", 1, "u", 2, 0), PermitNamed("c2", 1, "f", 2, 0), PermitNamed("c3", 1, "f", 1, 0), PermitNamed("c4", 1, "u", 1, 0),
+			PermitNamed("c1", 1, "u", 2, 0), PermitNamed("c2", 1, "f", 2, 0), PermitNamed("c3", 1, "f", 1, 0),
+			PermitNamed("c4", 1, "u", 1, 0),
 		}, "cu"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,9 +136,12 @@ func TestRWScriptModesMix(t *testing.T) {
 // overtakes a young one that is unfair.
 func TestRWScriptNewcomersOfBothModes(t *testing.T) {
 	for name, tt := range map[string]struct{ holder, fair, unfair, newcomer Wait }{
-		"read/write": {WaitNamed("c1", 1, "su"), WaitNamed("c5", 1, "wf"), WaitNamed("c5", 1, "wu"), WaitNamed("c2", 1, "su")},
+		"read/write": {
+			WaitNamed("c1", 1, "su"), WaitNamed("c5", 1, "wf"), WaitNamed("c5", 1, "wu"), WaitNamed("c2", 1, "su"),
+		},
 		"semaphore": {
-			PermitNamed("c1", 1, "u", 2, 0), PermitNamed("c5", 1, "f", 1, 0), PermitNamed("c5", 1, "u", 1, 0), PermitNamed("c2", 1, "u", 2, 0),
+			PermitNamed("c1", 1, "u", 2, 0), PermitNamed("c5", 1, "f", 1, 0), PermitNamed("c5", 1, "u", 1, 0),
+			PermitNamed("c2", 1, "u", 2, 0),
 		},
 	} {
 		for call, request := range map[string]func(Wait) script.Call{"try": Wait.Try, "enqueue": Wait.Enqueue} {

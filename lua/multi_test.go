@@ -14,7 +14,8 @@ import (
 // All keys are taken or none, whatever they hold. A copy that comes late
 // shortens nothing and takes nothing away.
 func TestMultiScript(t *testing.T) {
-	const fair, kept, reserved = "relock/1|f|h4|c4|host|4|label|4", "relock/1|k|h5|c5|host|5|label|5", "relock/1|w|c6:1:pu:1250"
+	const fair, kept, reserved = "relock/1|f|h4|c4|host|4|label|4", "relock/1|k|h5|c5|host|5|label|5",
+		"relock/1|w|c6:1:pu:1250"
 	const fairWait, reenter = "relock/1|w|c6:2:pf:1250", "relock/1|w|c6:3:ru:1250"
 	for _, tt := range []struct {
 		name    string
@@ -82,10 +83,18 @@ func TestMultiScriptKeeps(t *testing.T) {
 		{"free ones", []string{"", "", Plain3, ""}, 0, []int64{0, 3, 0}, []string{Plain1, Plain1, Plain3, ""}},
 		{"nothing", []string{Plain3, "", "", ""}, 0, []int64{0, 1, 0}, []string{Plain3, "", "", ""}},
 		{"kept before", []string{kept, kept, Plain3, ""}, 0, []int64{0, 3, 0}, []string{Plain1, Plain1, Plain3, ""}},
-		{"the one that it was handed", []string{kept, handed, Plain3, ""}, 2, []int64{0, 3, 0}, []string{Plain1, Plain1, Plain3, ""}},
-		{"not the one that it was handed behind", []string{kept, Plain3, handed, ""}, 3, []int64{0, 2, 1}, []string{Plain1, Plain3, "", ""}},
-		{"kept ones behind are left to the caller", []string{"", Plain3, kept, ""}, 0, []int64{0, 2, 0}, []string{Plain1, Plain3, kept, ""}},
-		{"nothing before another kind", []string{kept, handed, "text", ""}, 2, []int64{-1, 3, 1}, []string{kept, "", "text", ""}},
+		{"the one that it was handed", []string{kept, handed, Plain3, ""}, 2, []int64{0, 3, 0}, []string{
+			Plain1, Plain1, Plain3, "",
+		}},
+		{"not the one that it was handed behind", []string{kept, Plain3, handed, ""}, 3, []int64{0, 2, 1}, []string{
+			Plain1, Plain3, "", "",
+		}},
+		{"kept ones behind are left to the caller", []string{"", Plain3, kept, ""}, 0, []int64{0, 2, 0}, []string{
+			Plain1, Plain3, kept, "",
+		}},
+		{"nothing before another kind", []string{kept, handed, "text", ""}, 2, []int64{-1, 3, 1}, []string{
+			kept, "", "text", "",
+		}},
 		{"all, for the hold", []string{kept, kept, handed, ""}, 3, []int64{1}, []string{Plain1, Plain1, Plain1, Plain1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

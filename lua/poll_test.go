@@ -92,7 +92,9 @@ func TestQueueScriptPollPutsBack(t *testing.T) {
 	for _, letters := range allLetters {
 		reserved, holding := WaitNamed("c1", 1, letters), WaitNamed("c1", 2, letters)
 		queued, gone1, gone2 := WaitNamed("c1", 3, letters), WaitNamed("c1", 4, letters), WaitNamed("c1", 5, letters)
-		listed := []any{string(gone2), 300, string(reserved), 100, string(holding), 200, string(queued), 999, string(gone1), 150}
+		listed := []any{
+			string(gone2), 300, string(reserved), 100, string(holding), 200, string(queued), 999, string(gone1), 150,
+		}
 		tickets := map[Wait]string{reserved: "100", gone1: "150", holding: "200", queued: "250", gone2: "300"}
 		for name, tt := range map[string]struct {
 			held string
@@ -185,16 +187,22 @@ func TestRWScriptPoll(t *testing.T) {
 		lock   []string
 		queue  []Wait
 	}{
-		"nothing":                     {},
-		"puts back, and hands off":    {nil, nil, all(x, y, w), all(x, y), []string{x.Reserved(), y.Reserved()}, all(w)},
-		"reserved before":             {[]string{x.Reserved(), y.Reserved()}, nil, all(x, y), all(x, y), []string{x.Reserved(), y.Reserved()}, nil},
+		"nothing":                  {},
+		"puts back, and hands off": {nil, nil, all(x, y, w), all(x, y), []string{x.Reserved(), y.Reserved()}, all(w)},
+		"reserved before": {
+			[]string{x.Reserved(), y.Reserved()}, nil, all(x, y), all(x, y), []string{x.Reserved(), y.Reserved()}, nil,
+		},
 		"held":                        {[]string{x.Reads()}, nil, all(x), all(x), []string{x.Reads()}, nil},
 		"reserved for it, not listed": {[]string{x.Reserved()}, nil, nil, nil, []string{x.Reserved()}, nil},
-		"reserved before, ended":      {[]string{other.Reads()}, nil, all(w, x), nil, []string{other.Reads(), x.Reserved()}, all(w, x)},
-		"of others":                   {[]string{other.Reads()}, nil, all(w), nil, []string{other.Reads()}, all(w)},
-		"the first, not listed":       {[]string{other.Reads()}, all(w, x), all(x), all(w), []string{other.Reads()}, all(w, x)},
-		"the first, listed":           {[]string{other.Reads()}, all(w, x), all(x, w), nil, []string{other.Reads()}, all(w, x)},
-		"the first is another's":      {[]string{writer.Writes()}, all(other, x), nil, nil, []string{writer.Writes()}, all(other, x)},
+		"reserved before, ended": {
+			[]string{other.Reads()}, nil, all(w, x), nil, []string{other.Reads(), x.Reserved()}, all(w, x),
+		},
+		"of others":             {[]string{other.Reads()}, nil, all(w), nil, []string{other.Reads()}, all(w)},
+		"the first, not listed": {[]string{other.Reads()}, all(w, x), all(x), all(w), []string{other.Reads()}, all(w, x)},
+		"the first, listed":     {[]string{other.Reads()}, all(w, x), all(x, w), nil, []string{other.Reads()}, all(w, x)},
+		"the first is another's": {
+			[]string{writer.Writes()}, all(other, x), nil, nil, []string{writer.Writes()}, all(other, x),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := NewQueue(t, server)
@@ -226,7 +234,8 @@ func TestRWScriptPoll(t *testing.T) {
 	for i := range 20 {
 		b.Line(time.Minute-time.Duration(i)*time.Millisecond, WaitNamed("c1", 1+i, "sf"))
 	}
-	require.Len(t, b.Ask(RWPollAs("c1"))[4:], 16+1, "16 of the readers, and the first of the others, which it has not listed")
+	require.Len(t, b.Ask(RWPollAs("c1"))[4:], 16+1,
+		"16 of the readers, and the first of the others, which it has not listed")
 	require.Len(t, b.Entries(), 16)
 	b.RequireDone(x.Claim())
 	require.Len(t, b.Entries(), 20)

@@ -78,7 +78,10 @@ func TestQueueScriptTakesAFreeLock(t *testing.T) {
 			{"enqueue, others wait", y.Enqueue(), []Wait{x}, !fair, []Wait{x}},
 			{"enqueue, others are gone", y.Enqueue(), StaleWaits(3, "pf"), true, StaleWaits(3, "pf")},
 			{"enqueue again, the first", y.EnqueueAgain("7", ""), []Wait{y, x}, true, []Wait{x}},
-			{"enqueue again, the first that lives", y.EnqueueAgain("7", ""), append(StaleWaits(3, "pf"), y, x), true, append(StaleWaits(3, "pf"), x)},
+			{
+				"enqueue again, the first that lives", y.EnqueueAgain("7", ""),
+				append(StaleWaits(3, "pf"), y, x), true, append(StaleWaits(3, "pf"), x),
+			},
 			{"enqueue again, not the first", y.EnqueueAgain("7", ""), []Wait{x, y}, !fair, []Wait{x}},
 			{"claim, the first", y.Claim(), []Wait{y, x}, true, []Wait{x}},
 			{"claim, the first that lives", y.Claim(), append(StaleWaits(3, "pf"), y, x), true, append(StaleWaits(3, "pf"), x)},

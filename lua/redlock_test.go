@@ -124,7 +124,9 @@ func TestRedLockScript(t *testing.T) {
 // A call that waits is listed while others hold the lock, in the order of its
 // first request. It leaves the list when it has the lock.
 func TestRedLockScriptLists(t *testing.T) {
-	for name, acquire := range map[string]*script.Script{"without a token": script.RedLockWait, "with a token": script.RedLockWait.Fenced} {
+	for name, acquire := range map[string]*script.Script{
+		"without a token": script.RedLockWait, "with a token": script.RedLockWait.Fenced,
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := newRedNode(t, server, locktest.RedValue("theirs", 3))
 			first := wants(acquire, Plain1, "c1:1:q")
@@ -144,7 +146,9 @@ func TestRedLockScriptLists(t *testing.T) {
 			require.Equal(t, int64(0), b.Do("EXISTS", b.list()+script.CounterSuffix))
 		})
 	}
-	for value, holder := range map[string]string{"relock/1|k|theirs.2|c1|host|1|label|1": "theirs", Plain3: "", "relock/1|w|c6:1:pu:1250": ""} {
+	for value, holder := range map[string]string{
+		"relock/1|k|theirs.2|c1|host|1|label|1": "theirs", Plain3: "", "relock/1|w|c6:1:pu:1250": "",
+	} {
 		b := newRedNode(t, server, value)
 		rarely := wants(script.RedLockWait, Plain1, "c1:1:q")
 		rarely.Args[4] = 5000
@@ -204,7 +208,9 @@ func TestRedLockScriptNotifiesTheFirst(t *testing.T) {
 // A release frees the lock whatever is denied to notify waiters.
 func TestRedLockScriptReleasesWithoutPermission(t *testing.T) {
 	holder, both := locktest.RedValue("h1", 1), []string{"c1:1:q", "c1:2:q"}
-	for denied, left := range map[string][]string{"-zrange": both, "-publish": both, "-zremrangebyrank": both, "-time": both[1:]} {
+	for denied, left := range map[string][]string{
+		"-zrange": both, "-publish": both, "-zremrangebyrank": both, "-time": both[1:],
+	} {
 		b := newRedNode(t, server, holder, both...)
 		b.Listen("c1")
 		b.Deny(denied)

@@ -39,7 +39,8 @@ func TestScriptsOnAReplica(t *testing.T) {
 		AcquireOf("a", "", time.Second), ReentrantAcquireOf("a", "h", time.Second),
 		EnterOf("h", 2, 2, time.Second), TransferOf("h", "i", time.Second),
 		reads.Release(), reads.Renew(time.Second), reads.Enter(2, 0, 2, time.Second),
-		wants(script.RedLockAcquire, "a", ""), wants(script.RedLockWait, "a", "c1:1:q"), wants(script.RedLockWait.Fenced, "a", "c1:1:q"),
+		wants(script.RedLockAcquire, "a", ""), wants(script.RedLockWait, "a", "c1:1:q"),
+		wants(script.RedLockWait.Fenced, "a", "c1:1:q"),
 		permit.Release(), permit.Renew(time.Second),
 	}, forLeast...)
 	for _, w := range []Wait{WaitNamed("c1", 1, "pu"), reads, permit} {
@@ -86,7 +87,9 @@ func TestScriptsOnAReplicaThatHasTheLock(t *testing.T) {
 					b.Mark(holder)
 				}
 			})
-			for _, call := range []script.Call{holder.End("look", ""), holder.End("end", "why", holder.Hold()), holder.Release()} {
+			for _, call := range []script.Call{
+				holder.End("look", ""), holder.End("end", "why", holder.Hold()), holder.Release(),
+			} {
 				b.RequireError(call, "READONLY")
 			}
 		}

@@ -66,13 +66,21 @@ func TestRWScriptHandOff(t *testing.T) {
 		left   []Wait
 	}{
 		{"to a writer", nil, append(StaleWaits(3, "sf"), w, x), RWCancelNobody, "1", []string{w.Reserved()}, []Wait{x}},
-		{"to readers", nil, append(StaleWaits(3, "wf"), x, y, w), RWCancelNobody, "1", []string{x.Reserved(), y.Reserved()}, []Wait{w}},
-		{"others may read along", []Wait{x}, append(StaleWaits(3, "wf"), y, w), RWCancelNobody, "1", []string{x.Reads(), y.Reserved()}, []Wait{w}},
-		{"held to write", []Wait{v}, append(StaleWaits(3, "wf"), y), RWCancelNobody, "1", []string{v.Writes()}, append(StaleWaits(3, "wf"), y)},
+		{"to readers", nil, append(StaleWaits(3, "wf"), x, y, w), RWCancelNobody, "1", []string{
+			x.Reserved(), y.Reserved(),
+		}, []Wait{w}},
+		{"others may read along", []Wait{
+			x,
+		}, append(StaleWaits(3, "wf"), y, w), RWCancelNobody, "1", []string{x.Reads(), y.Reserved()}, []Wait{w}},
+		{"held to write", []Wait{
+			v,
+		}, append(StaleWaits(3, "wf"), y), RWCancelNobody, "1", []string{v.Writes()}, append(StaleWaits(3, "wf"), y)},
 		{"all gone", nil, StaleWaits(3, "wf"), RWCancelNobody, "1", nil, nil},
 		{"what is no wait of ours", nil, []Wait{plain, long, w}, RWCancelNobody, "1", []string{w.Reserved()}, nil},
 		{"claim, the first", nil, append(StaleWaits(3, "sf"), w, x), w.Claim(), "1", []string{w.Writes()}, []Wait{x}},
-		{"claim, the first, the readers come along", nil, []Wait{x, y, w}, x.Claim(), "1", []string{x.Reads(), y.Reserved()}, []Wait{w}},
+		{"claim, the first, the readers come along", nil, []Wait{
+			x, y, w,
+		}, x.Claim(), "1", []string{x.Reads(), y.Reserved()}, []Wait{w}},
 		{"claim, not the first", nil, []Wait{x, y, w}, y.Claim(), "1", []string{x.Reserved(), y.Reads()}, []Wait{w}},
 		{"claim, to write, not the first", nil, []Wait{x, w}, w.Claim(), "0", []string{x.Reserved()}, []Wait{w}},
 		{"claim, not queued", nil, []Wait{x, w}, y.Claim(), "3", []string{x.Reserved()}, []Wait{w}},
@@ -83,11 +91,15 @@ func TestRWScriptHandOff(t *testing.T) {
 		{"try, another writes", nil, []Wait{w}, x.Try(), "0", []string{w.Reserved()}, nil},
 		{"enqueue, others are gone", nil, StaleWaits(3, "wf"), x.Enqueue(), "1", []string{x.Reads()}, nil},
 		{"enqueue, others read along", nil, []Wait{x}, y.Enqueue(), "1", []string{x.Reserved(), y.Reads()}, nil},
-		{"enqueue, with its ticket", nil, []Wait{x, w, y}, y.EnqueueAgain("5", ""), "0", []string{x.Reserved()}, []Wait{w, y}},
+		{
+			"enqueue, with its ticket", nil, []Wait{x, w, y}, y.EnqueueAgain("5", ""), "0", []string{x.Reserved()}, []Wait{w, y},
+		},
 		{"release", []Wait{v}, []Wait{x, y, w}, v.Release(), "1", []string{x.Reserved(), y.Reserved()}, []Wait{w}},
 		{"downgrade", []Wait{v}, []Wait{x, w}, v.Leave(1, 0, 2), "1", []string{v.Reads(), x.Reserved()}, []Wait{w}},
 		{"release, one reads on", []Wait{x, y}, []Wait{w}, x.Release(), "1", []string{y.Reads()}, []Wait{w}},
-		{"cancel of a waiter that kept others", []Wait{x}, []Wait{w, y}, w.Cancel(1), "1", []string{x.Reads(), y.Reserved()}, nil},
+		{"cancel of a waiter that kept others", []Wait{
+			x,
+		}, []Wait{w, y}, w.Cancel(1), "1", []string{x.Reads(), y.Reserved()}, nil},
 		{"poll", nil, []Wait{w, x}, RWPollAs("c9"), "1", []string{w.Reserved()}, []Wait{x}},
 	} {
 		for _, memory := range []string{"enough", "none"} {

@@ -82,7 +82,8 @@ func TestRWScriptReadersTogether(t *testing.T) {
 		names = append(names, string(w))
 		require.Contains(t, b.Entries(), w.Reserved())
 	}
-	require.Equal(t, []string{names[0] + " " + b.Key, strings.Join(names[1:], ",") + " " + b.Key}, l.Heard(), "one message for all but the first")
+	require.Equal(t, []string{names[0] + " " + b.Key, strings.Join(names[1:], ",") + " " + b.Key}, l.Heard(),
+		"one message for all but the first")
 	b.RequireDone(readers[0].Claim())
 	require.Len(t, b.Entries(), len(readers), "more come along")
 	b.RequireWaits("a writer has to wait", writer, behind)
@@ -114,7 +115,10 @@ func TestRWScriptEntriesEnd(t *testing.T) {
 	}
 	b := NewHeld(t, server, x)
 	b.Put("f", over, append(ended(100), "v:old:101:sf:1000", "v:old:102:sf:1000")...)
-	for _, late := range []script.Call{WaitNamed("old", 8, "sf").Leave(1, 0, 3), WaitNamed("old", 9, "sf").Renew(Lease), WaitNamed("old", 7, "sf").Enter(2, 0, 2, Lease)} {
+	for _, late := range []script.Call{
+		WaitNamed("old", 8, "sf").Leave(1, 0, 3), WaitNamed("old", 9, "sf").Renew(Lease),
+		WaitNamed("old", 7, "sf").Enter(2, 0, 2, Lease),
+	} {
 		require.Equal(t, "0", b.Code(late), "it has ended")
 	}
 	b.RequireDone(y.Try())
@@ -162,7 +166,9 @@ func TestRWScriptLeases(t *testing.T) {
 		RequireExpiry(t, Lease+locktest.ClockGrain, b.Left(w))
 		b.RequireDone(w.Renew(LongLease))
 		RequireExpiry(t, LongLease+locktest.ClockGrain, b.Left(w))
-		for _, script := range []script.Call{w.Renew(Lease), w.Try(), w.Claim(), w.Enqueue(), w.Enter(reads, writes, 2, Lease)} {
+		for _, script := range []script.Call{
+			w.Renew(Lease), w.Try(), w.Claim(), w.Enqueue(), w.Enter(reads, writes, 2, Lease),
+		} {
 			b.RequireDone(script)
 			RequireExpiry(t, LongLease+locktest.ClockGrain, b.Left(w))
 		}
@@ -229,7 +235,9 @@ func TestRWScriptCopiesOfChanges(t *testing.T) {
 		Step("gives all back", w.Leave(0, 0, 4), "1", nil),
 	)
 	b.RequireDone(y.Try())
-	for _, late := range []script.Call{x.Release(), x.Enter(1, 1, 8, LongLease), x.Leave(1, 0, 8), x.Renew(LongLease), x.Cancel(1)} {
+	for _, late := range []script.Call{
+		x.Release(), x.Enter(1, 1, 8, LongLease), x.Leave(1, 0, 8), x.Renew(LongLease), x.Cancel(1),
+	} {
 		before := b.Entry(y)
 		b.Code(late)
 		require.Equal(t, before, b.Entry(y), "another's hold is not touched")

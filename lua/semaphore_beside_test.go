@@ -72,12 +72,14 @@ func semaphoreContent(t *testing.T, b *Queue) []string {
 	t.Helper()
 	all, err := redis.Strings(b.Do("EVAL", `
 local time = redis.call('TIME')
-local entries = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f', time[1] * 1000000 + time[2]), '9007199254740991')
+local now = string.format('(%.0f', time[1] * 1000000 + time[2])
+local entries = redis.call('ZRANGEBYSCORE', KEYS[1], now, '9007199254740991')
 table.sort(entries)
 local all = {table.concat(entries, ' '), table.concat(redis.call('ZRANGE', KEYS[2], 0, -1), ' ')}
 for _, entry in ipairs(entries) do
   local hold = string.sub(entry, 3)
-  all[#all + 1] = tostring(redis.call('HGET', KEYS[3], hold)) .. tostring(redis.call('ZSCORE', KEYS[1], '#' .. hold) ~= false)
+  local numbered = redis.call('ZSCORE', KEYS[1], '#' .. hold) ~= false
+  all[#all + 1] = tostring(redis.call('HGET', KEYS[3], hold)) .. tostring(numbered)
 end
 local left = redis.call('PTTL', KEYS[1])
 all[#all + 1] = tostring(left > 5000) .. tostring(left > 15000) .. tostring(left > 40000)

@@ -45,7 +45,8 @@ func TestSemaphoreScriptMinimumHold(t *testing.T) {
 	b = NewQueue(t, server)
 	short := PermitNamed("c1", 1, "u", 2, 10*time.Millisecond)
 	b.RequireDone(short.Try(), w2(short).Try())
-	b.Until(func() bool { return b.Do("ZCOUNT", b.Key, "-inf", fmt.Sprintf("(%d", -b.Now())) == int64(0) }, "the minimum holds are over")
+	b.Until(func() bool { return b.Do("ZCOUNT", b.Key, "-inf", fmt.Sprintf("(%d", -b.Now())) == int64(0) },
+		"the minimum holds are over")
 	b.RequireDone(short.Release())
 	b.Queued(PermitNamed("c3", 1, "u", 1, 0))
 	b.RequireDone(w2(short).Release())

@@ -202,7 +202,9 @@ func TestSemaphoreScriptHandOffLimit(t *testing.T) {
 	for n := range 300 {
 		stale = append(stale, PermitNamed("gone", n+1, "f", 1, 0))
 	}
-	for name, call := range map[string]script.Call{"release": holder.Release(), "force": frees(holder), "cancel": holder.Cancel(1)} {
+	for name, call := range map[string]script.Call{
+		"release": holder.Release(), "force": frees(holder), "cancel": holder.Cancel(1),
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := NewHeld(t, server, holder)
 			b.Queued(append(stale[:len(stale):len(stale)], live)...)

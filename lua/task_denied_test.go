@@ -40,7 +40,8 @@ func dueTasks(b *Tasks) []any {
 	b.EnqueueIn(time.Millisecond, "k", "joins")
 	b.EnqueueIn(time.Millisecond, "new", "leads")
 	b.Enqueue("", "due")
-	testkit.Eventually(b, testkit.Patience, func() bool { return b.Now() > b.Score("w", "leads") }, "the delayed ones are due")
+	testkit.Eventually(b, testkit.Patience, func() bool { return b.Now() > b.Score("w", "leads") },
+		"the delayed ones are due")
 	b.Do("ZADD", b.Key("i"), b.Now(), "c9:1")
 	return Receive{Receiver: worker, N: 3, Undo: true, Want: 10, Fatal: 1, Lease: aMoment, Heartbeat: 1}.Args()
 }
@@ -93,7 +94,8 @@ func taskCalls() map[string]taskCall {
 		"enqueue": {script: script.TaskEnqueue, setUp: func(b *Tasks) []any {
 			b.Enqueue("k", "old")
 			b.Do("ZADD", b.Key("i"), b.Now(), other)
-			args := slices.Concat(EnqueueOf(0, "new", "a", "b"), EnqueueOf(0, "k", "c", "old", "d")[2:], EnqueueOf(0, "", "free")[2:],
+			args := slices.Concat(EnqueueOf(0, "new", "a", "b"), EnqueueOf(0, "k", "c", "old", "d")[2:],
+				EnqueueOf(0, "", "free")[2:],
 				EnqueueOf(time.Millisecond, "k", "delayed")[2:])
 			args[0], args[1] = Nonce(1), 1
 			return args
@@ -113,7 +115,8 @@ func taskCalls() map[string]taskCall {
 		b.Enqueue("k", "head", "behind")
 		b.EnqueueIn(time.Millisecond, "k", "joins", "joins too")
 		b.EnqueueIn(time.Millisecond, "new", "leads", "follows")
-		testkit.Eventually(b, testkit.Patience, func() bool { return b.Now() > b.Score("w", "follows") }, "the delayed ones are due")
+		testkit.Eventually(b, testkit.Patience, func() bool { return b.Now() > b.Score("w", "follows") },
+			"the delayed ones are due")
 		return Receive{Receiver: worker, N: 1, Want: 10}.Args()
 	}}
 	paused := func(b *Tasks) {
@@ -144,7 +147,9 @@ func taskCalls() map[string]taskCall {
 		paused(b)
 		return []any{0, "k"}
 	}}
-	for name, id := range map[string]string{"a head": "1", "behind": "2", "the last of a key": "3", "without a key": "free"} {
+	for name, id := range map[string]string{
+		"a head": "1", "behind": "2", "the last of a key": "3", "without a key": "free",
+	} {
 		calls["remove "+name] = taskCall{script: script.TaskRemove, setUp: func(b *Tasks) []any {
 			b.Enqueue("k", "1", "2", "3")
 			b.Enqueue("", "free")

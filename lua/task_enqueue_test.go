@@ -193,7 +193,8 @@ func TestTaskScriptsRefuseBadArguments(t *testing.T) {
 		bad    map[int][]any // by the number of the argument
 	}{
 		{"enqueue", script.TaskEnqueue, enqueue, map[int][]any{
-			0: {"", "short", "too long a nonce"}, 1: {"", "2"}, 2: {""}, 3: {"", "-1", "x", "1.5"}, 4: {"", "00001", "000x01k", "000002k", "000002\x00k", "001b001k"},
+			0: {"", "short", "too long a nonce"}, 1: {"", "2"}, 2: {""}, 3: {"", "-1", "x", "1.5"},
+			4: {"", "00001", "000x01k", "000002k", "000002\x00k", "001b001k"},
 		}},
 		{"put", script.TaskPut, PutOf(0, "a"), map[int][]any{
 			0: {"", "short"}, 1: {""}, 2: {"", "-1", "x", "1.5", strings.Repeat("9", 16)}, 3: {"", "00", "00000", "000001k"},
@@ -216,7 +217,9 @@ func TestTaskScriptsRefuseBadArguments(t *testing.T) {
 			map[int][]any{0: {""}, 1: {"", "0", "0@t", "x", "5", "5@", "5@-"}, 2: {"", "9", "x"}},
 		},
 		{"remove", script.TaskRemove, []any{"a"}, map[int][]any{0: {""}}},
-		{"dead", script.TaskDead, []any{0, 1, 10, 1000, 100}, map[int][]any{0: {"", "x"}, 1: {"", "0", "65", "x"}, 2: {"", "x"}, 3: {"", "-1"}, 4: {"", "0"}}},
+		{"dead", script.TaskDead, []any{0, 1, 10, 1000, 100}, map[int][]any{
+			0: {"", "x"}, 1: {"", "0", "65", "x"}, 2: {"", "x"}, 3: {"", "-1"}, 4: {"", "0"},
+		}},
 		{
 			"requeue died", script.TaskRequeueDied,
 			[]any{0, 9, 10, 1000},

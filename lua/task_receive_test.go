@@ -303,7 +303,8 @@ func TestTaskReceiveScriptRecordEnds(t *testing.T) {
 func TestTaskReceiveScriptDamaged(t *testing.T) {
 	b := NewTasks(t, server)
 	b.Enqueue("", "short", "length", "ticket", "good", "key", "apart")
-	b.Do("HSET", b.Key("p"), "short", "x", "length", "noncenon1700000000000000k", "ticket", "noncenon17000000000000xx000001k",
+	b.Do("HSET", b.Key("p"), "short", "x", "length", "noncenon1700000000000000k", "ticket",
+		"noncenon17000000000000xx000001k",
 		"key", "noncenon1700000000000000001bkkk", "apart", "noncenon1700000000000000---000")
 	b.Damaged = true
 	got := b.Receive(Receive{Receiver: worker, N: 1, Want: 6})

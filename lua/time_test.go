@@ -68,7 +68,8 @@ func TestQueueScriptTimePassesOverPauses(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", age), func(t *testing.T) {
 				b := NewHeld(t, server, holder)
 				b.Line(time.Minute, w)
-				b.Do("HSET", b.HeartbeatsKey(), "a", fmt.Sprintf("%d:%d:1000000", b.Now()+last, 10_000_000), "c1", fmt.Sprintf("%d:1000000:0", 10_000_000-age))
+				b.Do("HSET", b.HeartbeatsKey(), "a", fmt.Sprintf("%d:%d:1000000", b.Now()+last, 10_000_000), "c1",
+					fmt.Sprintf("%d:1000000:0", 10_000_000-age))
 				b.Do("PEXPIRE", b.HeartbeatsKey(), 20_000)
 				b.RequireDone(holder.Release())
 				require.Equal(t, chosen, b.Lock() == w.Reserved())
@@ -126,7 +127,9 @@ func TestQueueScriptTickets(t *testing.T) {
 			ticket := requireWaiting(b, first, first.Enqueue())
 			require.GreaterOrEqual(t, ticket, before, "the time of arrival")
 			other := fmt.Sprint(requireWaiting(b, second, second.Enqueue()))
-			for _, again := range []script.Call{first.Enqueue(), first.EnqueueAgain(fmt.Sprint(ticket), ""), first.EnqueueAgain("9999999999999999", "")} {
+			for _, again := range []script.Call{
+				first.Enqueue(), first.EnqueueAgain(fmt.Sprint(ticket), ""), first.EnqueueAgain("9999999999999999", ""),
+			} {
 				require.Equal(t, ticket, requireWaiting(b, first, again))
 				b.RequireWaits("", first, second)
 				require.Equal(t, other, b.Field("t"))
@@ -169,7 +172,9 @@ func TestQueueScriptStay(t *testing.T) {
 		RequireExpiry(t, stay, b.TTL(b.QueueKey()))
 		RequireExpiry(t, stay, b.TTL(b.HeartbeatsKey()))
 	}
-	for period, stay := range map[time.Duration]time.Duration{time.Second: 12 * time.Second, 10 * time.Millisecond: 12 * time.Second, 5 * time.Second: time.Minute} {
+	for period, stay := range map[time.Duration]time.Duration{
+		time.Second: 12 * time.Second, 10 * time.Millisecond: 12 * time.Second, 5 * time.Second: time.Minute,
+	} {
 		requireStay(stay, every(w.Enqueue(), period))
 		requireStay(stay, every(w.Poll(string(w), "77"), period))
 	}

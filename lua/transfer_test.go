@@ -92,7 +92,8 @@ func TestTransferRefuses(t *testing.T) {
 	s := redistest.Shared(t)
 	for name, args := range map[string][]any{
 		"fence without its counter": {"a", "b", 100, 5},
-		"no hold":                   {"", "b", 100}, "no next": {"a", "", 100}, "no expiry": {"a", "b", ""}, "short": {"a", "b", 9}, "text": {"a", "b", "x"}, "long": {"a", "b", strings.Repeat("9", 16)},
+		"no hold":                   {"", "b", 100}, "no next": {"a", "", 100}, "no expiry": {"a", "b", ""},
+		"short": {"a", "b", 9}, "text": {"a", "b", "x"}, "long": {"a", "b", strings.Repeat("9", 16)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := NewQueue(t, s)

@@ -83,7 +83,9 @@ type taskLabels struct {
 }
 
 func (l taskLabels) attributes() []attribute.KeyValue {
-	all := []attribute.KeyValue{systemKey.String("relock"), operationKey.String(l.operation), destinationKey.String(l.queue)}
+	all := []attribute.KeyValue{
+		systemKey.String("relock"), operationKey.String(l.operation), destinationKey.String(l.queue),
+	}
 	if l.outcome != "" {
 		all = append(all, taskOutcomeKey.String(string(l.outcome)))
 	}

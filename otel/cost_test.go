@@ -18,7 +18,8 @@ import (
 
 // pair calls the hooks of one pair of lock and unlock.
 func pair(ctx context.Context, o relock.Observer, start, end time.Time) {
-	o.LockDone(ctx, relock.LockDone{LockStart: relock.LockStart{Key: "order/7", Kind: "plain", Block: true}, Start: start, End: end})
+	o.LockDone(ctx,
+		relock.LockDone{LockStart: relock.LockStart{Key: "order/7", Kind: "plain", Block: true}, Start: start, End: end})
 	o.HoldDone(ctx, relock.HoldDone{Key: "order/7", Kind: "plain", Start: start, End: end})
 }
 
@@ -27,7 +28,8 @@ func contexts(t testing.TB, l *lab) map[string]context.Context {
 	t.Helper()
 	sampled, request := l.tracer.Start(t.Context(), "request")
 	t.Cleanup(func() { request.End() })
-	unsampled, other := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())).Tracer("").Start(t.Context(), "request")
+	unsampled, other := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())).Tracer("").
+		Start(t.Context(), "request")
 	t.Cleanup(func() { other.End() })
 	return map[string]context.Context{"plain": t.Context(), "unsampled": unsampled, "sampled": sampled}
 }

@@ -23,7 +23,8 @@ type shortened struct{ once sync.Once }
 
 func (s *shortened) report(q *queue.Queue, size int) {
 	s.once.Do(func() {
-		otel.Handle(fmt.Errorf("relockotel: queue %q: the header of a task would have %d bytes with its trace, above %d; baggage, or all of it, was left out", q.Name(), size, maxHeader))
+		otel.Handle(fmt.Errorf("relockotel: queue %q: the header of a task would have %d bytes with its trace, above %d; "+
+			"baggage, or all of it, was left out", q.Name(), size, maxHeader))
 	})
 }
 

@@ -96,7 +96,9 @@ func outcomeOfHold(err error) string {
 func records(ctx context.Context) bool { return trace.SpanFromContext(ctx).IsRecording() }
 
 // span makes a span of what has ended.
-func (t *Telemetry) span(ctx context.Context, name, key, outcome string, start, end time.Time, all ...attribute.KeyValue) {
+func (t *Telemetry) span(
+	ctx context.Context, name, key, outcome string, start, end time.Time, all ...attribute.KeyValue,
+) {
 	all = append(all, outcomeKey.String(outcome))
 	if !t.set.withoutKeys {
 		all = append(all, keyKey.String(key))

@@ -57,7 +57,9 @@ func TestMetricsOfLocks(t *testing.T) {
 				err = nil
 			}
 			for _, waited := range []bool{false, true} {
-				l.Locks().LockDone(t.Context(), relock.LockDone{LockStart: relock.LockStart{Key: "order/7", Kind: kind}, Start: start, End: end, Err: err, Waited: waited})
+				l.Locks().LockDone(t.Context(), relock.LockDone{
+					LockStart: relock.LockStart{Key: "order/7", Kind: kind}, Start: start, End: end, Err: err, Waited: waited,
+				})
 				calls[fmt.Sprintf("relock.kind=%s,relock.outcome=%s,relock.waited=%t", kind, outcome, waited)] = 1
 			}
 			l.Locks().RenewDone(t.Context(), relock.RenewDone{Key: "order/7", Kind: kind, Start: start, End: end, Err: err})
@@ -98,7 +100,8 @@ func TestMetricsOfAClient(t *testing.T) {
 		"relock.kind=plain,relock.name=k,relock.outcome=ok,relock.waited=false":   1,
 		"relock.kind=plain,relock.name=k,relock.outcome=busy,relock.waited=false": 1,
 	}, l.points("relock.acquire.duration"))
-	require.Equal(t, map[string]float64{"relock.kind=plain,relock.name=k,relock.outcome=ok": 1}, l.points("relock.hold.duration"))
+	require.Equal(t, map[string]float64{"relock.kind=plain,relock.name=k,relock.outcome=ok": 1},
+		l.points("relock.hold.duration"))
 	require.Equal(t, map[string]float64{"relock.outcome=ok": 1}, l.points("relock.renewal.duration"))
 }
 
@@ -116,7 +119,8 @@ func TestCardinality(t *testing.T) {
 		}
 	}
 	measure(l, keys)
-	require.Equal(t, map[string]float64{"relock.kind=plain,relock.outcome=ok,relock.waited=false": keys}, l.points("relock.acquire.duration"))
+	require.Equal(t, map[string]float64{"relock.kind=plain,relock.outcome=ok,relock.waited=false": keys},
+		l.points("relock.acquire.duration"))
 	require.Equal(t, map[string]float64{"relock.kind=plain,relock.outcome=ok": keys}, l.points("relock.hold.duration"))
 
 	l = newLab(t, relockotel.WithName(func(key string) string { return "name " + key }))
@@ -127,7 +131,8 @@ func TestCardinality(t *testing.T) {
 	require.InDelta(t, 1, calls["relock.kind=plain,relock.name=name 999,relock.outcome=ok,relock.waited=false"], 0)
 	require.Len(t, l.points("relock.hold.duration"), 1001)
 	l.Locks().LockDone(t.Context(), relock.LockDone{LockStart: relock.LockStart{Key: "7", Kind: "read"}})
-	require.InDelta(t, 1, l.points("relock.acquire.duration")["relock.kind=read,relock.name=other,relock.outcome=ok,relock.waited=false"], 0)
+	require.InDelta(t, 1,
+		l.points("relock.acquire.duration")["relock.kind=read,relock.name=other,relock.outcome=ok,relock.waited=false"], 0)
 }
 
 // Names for which there is no room are not lost if many calls come together.
@@ -139,7 +144,8 @@ func TestCardinalityTogether(t *testing.T) {
 		go func() {
 			defer func() { done <- struct{}{} }()
 			for i := range 1000 {
-				hooks.LockDone(t.Context(), relock.LockDone{LockStart: relock.LockStart{Key: fmt.Sprint((i + 100*worker) % 1500), Kind: "plain"}})
+				hooks.LockDone(t.Context(),
+					relock.LockDone{LockStart: relock.LockStart{Key: fmt.Sprint((i + 100*worker) % 1500), Kind: "plain"}})
 			}
 		}()
 	}

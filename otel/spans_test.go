@@ -83,7 +83,8 @@ func TestSpansOfAWaitAndALoss(t *testing.T) {
 func TestStatusOfSpans(t *testing.T) {
 	t.Parallel()
 	failures := map[string]bool{
-		"lost": true, "unconfirmed": true, "denied": true, "invalid": true, "unavailable": true, "other": true, "forced": true, "max_hold": true,
+		"lost": true, "unconfirmed": true, "denied": true, "invalid": true, "unavailable": true, "other": true,
+		"forced": true, "max_hold": true,
 	}
 	l := newLab(t)
 	ctx, request := l.tracer.Start(t.Context(), "request")
@@ -119,7 +120,8 @@ func TestNoSpanWithoutARequest(t *testing.T) {
 	l := newLab(t)
 	ended, request := l.tracer.Start(t.Context(), "request")
 	request.End()
-	unsampled, request := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())).Tracer("").Start(t.Context(), "request")
+	unsampled, request := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())).Tracer("").
+		Start(t.Context(), "request")
 	defer request.End()
 	c := newClient(t, redistest.Start(t), relock.WithObserver(l.Locks()))
 	for _, ctx := range []context.Context{t.Context(), ended, unsampled} {

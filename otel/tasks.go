@@ -84,7 +84,8 @@ func (t *Telemetry) Enqueue(ctx context.Context, q *queue.Queue, tasks ...queue.
 	if len(tasks) > 1 {
 		all = append(all, batchKey.Int(len(tasks)))
 	}
-	ctx, span := t.tracer.Start(ctx, "send "+q.Name(), trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(all...))
+	ctx, span := t.tracer.Start(ctx, "send "+q.Name(),
+		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(all...))
 	defer span.End()
 	ids, err = q.Enqueue(ctx, t.carriers(ctx, q, tasks)...)
 	if err != nil {
@@ -137,7 +138,9 @@ func operation(name string, q *queue.Queue) []attribute.KeyValue {
 // was sampled. Baggage comes along. A task without a trace begins one.
 //
 // The span has the error of fn, with its text: see that it has no secret.
-func (t *Telemetry) Process(q *queue.Queue, fn func(context.Context, *queue.Delivery) error) func(context.Context, *queue.Delivery) error {
+func (t *Telemetry) Process(
+	q *queue.Queue, fn func(context.Context, *queue.Delivery) error,
+) func(context.Context, *queue.Delivery) error {
 	if !t.isMade() || fn == nil {
 		return fn
 	}

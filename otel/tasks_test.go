@@ -91,7 +91,8 @@ func TestTraceOverTwoProcesses(t *testing.T) {
 		require.Len(t, span.Events(), 1, "the error of the function")
 		require.ElementsMatch(t, []attribute.KeyValue{
 			attribute.String("messaging.system", "relock"), attribute.String("messaging.operation.name", "process"),
-			attribute.String("messaging.operation.type", "process"), destination.String("mails"), attribute.String("messaging.message.id", "1"),
+			attribute.String("messaging.operation.type", "process"), destination.String("mails"),
+			attribute.String("messaging.message.id", "1"),
 			attribute.Int("relock.task.attempt", attempt+1), attribute.String("error.type", "failed"),
 		}, span.Attributes())
 	}
@@ -105,10 +106,18 @@ func TestTraceOverTwoProcesses(t *testing.T) {
 
 func requireTaskMetrics(t *testing.T, l *lab) {
 	t.Helper()
-	process := "messaging.destination.name=mails,messaging.operation.name=process,messaging.system=relock,relock.task.outcome="
-	require.Equal(t, map[string]float64{"error.type=failed," + process + "failed": 1, "error.type=dead," + process + "dead": 1}, l.points("messaging.process.duration"))
-	require.Equal(t, map[string]float64{"messaging.destination.name=mails,messaging.operation.name=receive,messaging.system=relock": 2}, l.points("messaging.client.consumed.messages"))
-	require.Equal(t, map[string]float64{"messaging.destination.name=mails,relock.task.retry=false": 1, "messaging.destination.name=mails,relock.task.retry=true": 1}, l.points("relock.task.wait.duration"))
+	process := "messaging.destination.name=mails,messaging.operation.name=process," +
+		"messaging.system=relock,relock.task.outcome="
+	require.Equal(t, map[string]float64{
+		"error.type=failed," + process + "failed": 1, "error.type=dead," + process + "dead": 1,
+	}, l.points("messaging.process.duration"))
+	require.Equal(t, map[string]float64{
+		"messaging.destination.name=mails,messaging.operation.name=receive,messaging.system=relock": 2,
+	}, l.points("messaging.client.consumed.messages"))
+	require.Equal(t, map[string]float64{
+		"messaging.destination.name=mails,relock.task.retry=false": 1,
+		"messaging.destination.name=mails,relock.task.retry=true":  1,
+	}, l.points("relock.task.wait.duration"))
 }
 
 // A send is a span of the request. Tasks that were not queued are counted with
@@ -121,7 +130,8 @@ func TestEnqueue(t *testing.T) {
 	defer request.End()
 	tasks := []queue.Task{{ID: "1"}, {ID: "2", Header: map[string]string{"own": "stays"}}}
 	require.NoError(t, l.enqueue(ctx, q, tasks...))
-	require.Equal(t, []queue.Task{{ID: "1"}, {ID: "2", Header: map[string]string{"own": "stays"}}}, tasks, "the caller's tasks stay")
+	require.Equal(t, []queue.Task{{ID: "1"}, {ID: "2", Header: map[string]string{"own": "stays"}}}, tasks,
+		"the caller's tasks stay")
 	require.ErrorIs(t, l.enqueue(ctx, q, queue.Task{ID: "2"}, queue.Task{ID: "3"}), queue.ErrDuplicate)
 	require.ErrorIs(t, l.enqueue(nil, q, queue.Task{}), relock.ErrInvalid) //nolint:staticcheck // refused
 	require.ErrorIs(t, l.enqueue(ctx, q, queue.Task{Delay: -1}), relock.ErrInvalid)
@@ -136,11 +146,13 @@ func TestEnqueue(t *testing.T) {
 	require.Equal(t, "2", valueOf(spans[0], "messaging.batch.message_count"))
 	require.Empty(t, valueOf(spans[2], "messaging.batch.message_count"), "one task is no batch")
 	send := "messaging.destination.name=mails,messaging.operation.name=send,messaging.system=relock"
-	require.Equal(t, map[string]float64{send: 3, "error.type=duplicate," + send: 2, "error.type=invalid," + send: 2}, l.points("messaging.client.sent.messages"))
+	require.Equal(t, map[string]float64{send: 3, "error.type=duplicate," + send: 2, "error.type=invalid," + send: 2},
+		l.points("messaging.client.sent.messages"))
 	got, err := q.TryReceive(t.Context(), 10)
 	require.NoError(t, err)
 	for i, d := range got {
-		require.Contains(t, d.Header["traceparent"], spans[min(i/2, 1)].SpanContext().SpanID().String(), "all tasks of a call carry its span")
+		require.Contains(t, d.Header["traceparent"], spans[min(i/2, 1)].SpanContext().SpanID().String(),
+			"all tasks of a call carry its span")
 	}
 	require.Equal(t, "stays", got[1].Header["own"])
 }
@@ -201,7 +213,9 @@ func TestHeaderLimit(t *testing.T) {
 	got, err := q.TryReceive(t.Context(), 10)
 	require.NoError(t, err)
 	require.Len(t, got, 4)
-	for i, keys := range [][]string{{"own", "traceparent", "baggage"}, {"own", "traceparent"}, {"own"}, {"own", "traceparent"}} {
+	for i, keys := range [][]string{
+		{"own", "traceparent", "baggage"}, {"own", "traceparent"}, {"own"}, {"own", "traceparent"},
+	} {
 		require.Len(t, got[i].Header, len(keys), i)
 		for _, key := range keys {
 			require.NotEmpty(t, got[i].Header[key], "%d: %s", i, key)

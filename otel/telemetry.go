@@ -68,7 +68,8 @@ func (m *maker) check(err error) {
 }
 
 func (m *maker) seconds(name, what string) metric.Float64Histogram {
-	h, err := m.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(bounds...))
+	h, err := m.meter.Float64Histogram(name,
+		metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(bounds...))
 	m.check(err)
 	return h
 }

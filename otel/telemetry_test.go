@@ -22,9 +22,11 @@ import (
 // All mistakes in options are one error.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
-	_, err := relockotel.New(nil, relockotel.WithMeterProvider(nil), relockotel.WithTracerProvider(nil), relockotel.WithPropagator(nil), relockotel.WithName(nil))
+	_, err := relockotel.New(nil, relockotel.WithMeterProvider(nil), relockotel.WithTracerProvider(nil),
+		relockotel.WithPropagator(nil), relockotel.WithName(nil))
 	require.ErrorIs(t, err, relock.ErrInvalid)
-	require.EqualError(t, err, "relock: new telemetry: invalid: opts[0]: Option is nil; WithMeterProvider: is nil; WithTracerProvider: is nil; WithPropagator: is nil; WithName: is nil")
+	require.EqualError(t, err, "relock: new telemetry: invalid: opts[0]: Option is nil; WithMeterProvider: is nil; "+
+		"WithTracerProvider: is nil; WithPropagator: is nil; WithName: is nil")
 }
 
 // A Telemetry that was not made by New does nothing, and so does one with the
@@ -59,7 +61,8 @@ func TestDocumentedMetrics(t *testing.T) {
 	text, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	var documented []string
-	for _, found := range regexp.MustCompile(`(?m)^//\t((?:relock|messaging)\.\S+)`).FindAllStringSubmatch(string(text), -1) {
+	for _, found := range regexp.MustCompile(`(?m)^//\t((?:relock|messaging)\.\S+)`).FindAllStringSubmatch(string(text),
+		-1) {
 		documented = append(documented, found[1])
 	}
 	l := newLab(t)
@@ -143,8 +146,10 @@ func TestDependencies(t *testing.T) {
 	modules := strings.Fields(string(out))
 	slices.Sort(modules)
 	require.Equal(t, []string{
-		"github.com/go-logr/logr", "github.com/go-logr/stdr", "github.com/gomodule/redigo", "github.com/google/uuid", "github.com/petermattis/goid",
-		"github.com/relock-go/relock", "github.com/relock-go/relock/otel", "go.opentelemetry.io/auto/sdk", "go.opentelemetry.io/otel",
+		"github.com/go-logr/logr", "github.com/go-logr/stdr", "github.com/gomodule/redigo", "github.com/google/uuid",
+		"github.com/petermattis/goid",
+		"github.com/relock-go/relock", "github.com/relock-go/relock/otel", "go.opentelemetry.io/auto/sdk",
+		"go.opentelemetry.io/otel",
 		"go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace",
 	}, slices.Compact(modules))
 }

@@ -77,7 +77,8 @@ func (w *watched) add(c *relock.Client, queues []*queue.Queue) error {
 	for i, q := range queues {
 		name := q.Name()
 		m.Check(name != "", "queues[%d]: was not made by New", i)
-		m.Check(!slices.ContainsFunc(all, func(q *queue.Queue) bool { return q.Name() == name }), "queues[%d]: a queue named %q is already watched", i, name)
+		m.Check(!slices.ContainsFunc(all, func(q *queue.Queue) bool { return q.Name() == name }),
+			"queues[%d]: a queue named %q is already watched", i, name)
 		all = append(all, q)
 	}
 	if err := m.Err(); err != nil {
@@ -144,13 +145,14 @@ func newGauges(m *maker) gauges {
 		ready:         m.number("relock.queue.ready", "{task}", "Tasks that are due, and not in flight."),
 		delayed:       m.number("relock.queue.delayed", "{task}", "Tasks that are due later, with retries."),
 		inFlight:      m.number("relock.queue.in_flight", "{task}", "Tasks that are being processed."),
-		behind:        m.number("relock.queue.behind", "{task}", "Tasks behind an earlier one or a pause of their keys, or a lock."),
-		dead:          m.number("relock.queue.dead", "{task}", "Dead letters."),
-		idle:          m.number("relock.queue.idle", "{receiver}", "Receivers that wait for a task."),
-		paused:        m.number("relock.queue.paused", "{queue}", "1 if the queue is paused, 0 if it is not."),
-		pausedKeys:    m.number("relock.queue.paused_keys", "{key}", "Keys whose tasks are paused."),
-		oldest:        m.age("relock.queue.oldest", "For how long the oldest ready task has been due."),
-		overdue:       m.sum("relock.queue.overdue", "{task}", "Deliveries of this process whose function does not return."),
+		behind: m.number("relock.queue.behind", "{task}",
+			"Tasks behind an earlier one or a pause of their keys, or a lock."),
+		dead:       m.number("relock.queue.dead", "{task}", "Dead letters."),
+		idle:       m.number("relock.queue.idle", "{receiver}", "Receivers that wait for a task."),
+		paused:     m.number("relock.queue.paused", "{queue}", "1 if the queue is paused, 0 if it is not."),
+		pausedKeys: m.number("relock.queue.paused_keys", "{key}", "Keys whose tasks are paused."),
+		oldest:     m.age("relock.queue.oldest", "For how long the oldest ready task has been due."),
+		overdue:    m.sum("relock.queue.overdue", "{task}", "Deliveries of this process whose function does not return."),
 	}
 }
 

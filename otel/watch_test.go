@@ -78,7 +78,8 @@ func TestProcessesAreResources(t *testing.T) {
 	const instance = attribute.Key("service.instance.id")
 	for _, name := range []string{"first", "second"} {
 		reader := sdkmetric.NewManualReader()
-		meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithResource(resource.NewSchemaless(instance.String(name))))
+		meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader),
+			sdkmetric.WithResource(resource.NewSchemaless(instance.String(name))))
 		telemetry, err := relockotel.New(relockotel.WithMeterProvider(meters))
 		require.NoError(t, err)
 		stop, err := telemetry.Watch(newClient(t, redistest.Start(t)))
@@ -100,11 +101,14 @@ func TestGaugesOfQueues(t *testing.T) {
 	c := newClient(t, s)
 	mails, other := l.newQueue(c, "mails"), l.newQueue(newClient(t, s), "other")
 	l.watch(c, mails, other)
-	require.NoError(t, l.enqueue(t.Context(), mails, queue.Task{ID: "1"}, queue.Task{ID: "2", Key: "k"}, queue.Task{ID: "3", Key: "k"}, queue.Task{ID: "4", Delay: time.Hour}, queue.Task{ID: "5"}))
+	require.NoError(t, l.enqueue(t.Context(), mails, queue.Task{ID: "1"}, queue.Task{ID: "2", Key: "k"},
+		queue.Task{ID: "3", Key: "k"}, queue.Task{ID: "4", Delay: time.Hour}, queue.Task{ID: "5"}))
 	got, err := mails.TryReceive(t.Context(), 2)
 	require.NoError(t, err)
 	require.NoError(t, got[0].DeadLetter(t.Context(), nil))
-	for name, want := range map[string]float64{"ready": 1, "delayed": 1, "in_flight": 1, "behind": 1, "dead": 1, "idle": 0} {
+	for name, want := range map[string]float64{
+		"ready": 1, "delayed": 1, "in_flight": 1, "behind": 1, "dead": 1, "idle": 0,
+	} {
 		points := l.points("relock.queue." + name)
 		require.Len(t, points, 2, name)
 		require.InDelta(t, want, points["messaging.destination.name=mails"], 0, name)
@@ -119,7 +123,8 @@ func TestGaugesOfQueues(t *testing.T) {
 		return points
 	}
 	require.Equal(t, []float64{0, 0, 0, 0}, pauses())
-	require.NoError(t, errors.Join(mails.Pause(t.Context()), other.PauseKey(t.Context(), "a"), other.PauseKey(t.Context(), "b")))
+	require.NoError(t,
+		errors.Join(mails.Pause(t.Context()), other.PauseKey(t.Context(), "a"), other.PauseKey(t.Context(), "b")))
 	require.Equal(t, []float64{1, 0, 0, 2}, pauses())
 	require.NoError(t, errors.Join(mails.Resume(t.Context()), other.ResumeKey(t.Context(), "a")))
 	require.Equal(t, []float64{0, 0, 0, 1}, pauses())
@@ -191,7 +196,8 @@ func TestMistakesOfWatch(t *testing.T) {
 	l.watch(c, mails)
 	_, err := l.Watch(c, l.newQueue(c, "mails"), nil)
 	require.ErrorIs(t, err, relock.ErrInvalid)
-	require.EqualError(t, err, `relock: watch: invalid: client: is already watched; queues[0]: a queue named "mails" is already watched; queues[1]: was not made by New`)
+	require.EqualError(t, err, `relock: watch: invalid: client: is already watched; `+
+		`queues[0]: a queue named "mails" is already watched; queues[1]: was not made by New`)
 	_, err = l.Watch(nil)
 	require.ErrorIs(t, err, relock.ErrInvalid)
 	other := newClient(t, redistest.Start(t))

@@ -97,8 +97,11 @@ func TestGivingUpAtTheUnlock(t *testing.T) {
 				times = append(times, c.round())
 			}
 			slices.Sort(times)
-			late := rounds - slices.IndexFunc(append(times, time.Hour), func(d time.Duration) bool { return d > 500*time.Millisecond })
-			t.Logf("%d rounds: the next one had the lock after %v in median, %v in 99 %%, %v at most", rounds, times[rounds/2], times[rounds*99/100], times[rounds-1])
+			late := rounds - slices.IndexFunc(append(times, time.Hour), func(d time.Duration) bool {
+				return d > 500*time.Millisecond
+			})
+			t.Logf("%d rounds: the next one had the lock after %v in median, %v in 99 %%, %v at most",
+				rounds, times[rounds/2], times[rounds*99/100], times[rounds-1])
 			require.LessOrEqual(t, late, rounds/100, "as late as only a poll is")
 			require.Less(t, times[rounds/2], 100*time.Millisecond)
 			c.empty()

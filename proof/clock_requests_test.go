@@ -51,7 +51,8 @@ func TestNoRequestDependsOnTheClientsClock(t *testing.T) {
 			for _, absolute := range []string{"PXAT", "EXAT", "EXPIREAT"} {
 				require.NotContains(t, strings.ToUpper(arg), absolute)
 			}
-			require.LessOrEqual(t, strings.Count(strings.ToUpper(arg), "'TIME'"), 2, "only the queue and fencing read it, once each")
+			require.LessOrEqual(t, strings.Count(strings.ToUpper(arg), "'TIME'"), 2,
+				"only the queue and fencing read it, once each")
 		}
 	}
 	require.Positive(t, informal, "no value says since when")
@@ -129,7 +130,8 @@ func (c *contended) wait(t *testing.T) {
 	t.Helper()
 	held, err := c.kind.lock(c.key, clientOf(t, c.server), c.mode...).TryAcquire(t.Context())
 	require.NoError(t, err)
-	lock := c.kind.lock(c.key, c.client, append(c.mode, relock.WithBlock(), relock.WithPollInterval(10*time.Millisecond))...)
+	lock := c.kind.lock(c.key, c.client,
+		append(c.mode, relock.WithBlock(), relock.WithPollInterval(10*time.Millisecond))...)
 	for _, giveUp := range []bool{true, false} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

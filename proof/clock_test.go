@@ -111,7 +111,8 @@ func TestValidityOutlastsTheKeyByTheJumpAtMost(t *testing.T) {
 		clock.Advance(t, clockJump-time.Second)
 		beyond := outlives(t, s, h)
 		require.LessOrEqual(t, beyond, gained, "the key is there until the expiry of the first request")
-		t.Logf("%s: the validity outlasts the key by %v after jumps of %v and back", kind.name, beyond.Round(time.Millisecond), -clockJump)
+		t.Logf("%s: the validity outlasts the key by %v after jumps of %v and back",
+			kind.name, beyond.Round(time.Millisecond), -clockJump)
 		require.NoError(t, h.Unlock(t.Context()))
 	}
 }
@@ -131,13 +132,16 @@ func outlives(t *testing.T, s *redistest.Server, h relock.Hold) time.Duration {
 // immediately if that clock is ahead by more than the lease.
 func TestClockOfTheNewMasterDecides(t *testing.T) {
 	t.Parallel()
-	together(t, map[string]time.Duration{"ahead": clockJump, "behind": -clockJump}, func(t *testing.T, jump time.Duration) {
+	together(t, map[string]time.Duration{
+		"ahead": clockJump, "behind": -clockJump,
+	}, func(t *testing.T, jump time.Duration) {
 		const lease = time.Minute
 		master := redistest.StartTCP(t, "--repl-diskless-sync-delay", "0")
 		replica, clock := redistest.StartWithClock(t)
 		clock.Advance(t, jump)
 		replica.Follow(t, master)
-		one := locktest.Take(t, relock.NewRedisLock("k", clientOf(t, master), relock.WithExpiry(lease), relock.WithReplicas(1, 10*time.Second), relock.WithBlock()).Acquire)
+		one := locktest.Take(t, relock.NewRedisLock("k", clientOf(t, master),
+			relock.WithExpiry(lease), relock.WithReplicas(1, 10*time.Second), relock.WithBlock()).Acquire)
 		master.Kill(t)
 		replica.Do(t, "REPLICAOF", "NO", "ONE")
 		two, err := relock.NewRedisLock("k", clientOf(t, replica)).TryAcquire(t.Context())

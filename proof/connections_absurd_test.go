@@ -48,7 +48,8 @@ func TestAbsurdAnswersCostNoLock(t *testing.T) {
 	together(t, absurdAnswers, func(t *testing.T, text string) {
 		for _, sort := range absurdClients {
 			for _, call := range []func(*impostor){
-				(*impostor).acquires, (*impostor).extends, (*impostor).renews, (*impostor).unlocks, (*impostor).waits, (*impostor).connects,
+				(*impostor).acquires, (*impostor).extends, (*impostor).renews, (*impostor).unlocks, (*impostor).waits,
+				(*impostor).connects,
 			} {
 				i := newImpostor(t, s, text)
 				i.client = sort(t, i.client)

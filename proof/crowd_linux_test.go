@@ -188,8 +188,10 @@ func (c *crowd) report(gathering, serving time.Duration) {
 	scripts, err := strconv.Atoi(number)
 	require.NoError(c, err)
 	all := len(c.clients) * c.waiters
-	c.Logf("%d waiters of %d clients: queued in %v, served in %v (%v each); %.1f commands a grant, %d took over 1 ms; scripts: %d,%s",
-		all, len(c.clients), gathering.Round(time.Millisecond), serving.Round(time.Millisecond), (serving / time.Duration(all)).Round(time.Microsecond), c.cost, slow, scripts, times)
+	c.Logf("%d waiters of %d clients: queued in %v, served in %v (%v each); %.1f commands a grant, %d took over 1 ms; "+
+		"scripts: %d,%s",
+		all, len(c.clients), gathering.Round(time.Millisecond), serving.Round(time.Millisecond),
+		(serving / time.Duration(all)).Round(time.Microsecond), c.cost, slow, scripts, times)
 	require.Less(c, slow, 3+scripts/20, "commands of over 1 ms, of %d scripts", scripts)
 }
 

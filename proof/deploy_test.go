@@ -79,13 +79,15 @@ func (d *deploy) join(c *relock.Client) {
 	fair := &atomic.Bool{}
 	d.fair = append(d.fair, fair)
 	for name, kind := range map[string]string{
-		"plain": "RedisLock", "reentrant": "ReentrantLock", "write": "RWLock", "read": "RWLock, reading", "semaphore": "Semaphore",
+		"plain": "RedisLock", "reentrant": "ReentrantLock", "write": "RWLock", "read": "RWLock, reading",
+		"semaphore": "Semaphore",
 	} {
 		lock := name
 		if name == "write" || name == "read" {
 			lock = "read/write"
 		}
-		unfair, inOrder := locktest.AllKinds[kind](lock, c, relock.WithBlock()), locktest.AllKinds[kind](lock, c, relock.WithBlock(), relock.WithFair())
+		unfair, inOrder := locktest.AllKinds[kind](lock, c, relock.WithBlock()),
+			locktest.AllKinds[kind](lock, c, relock.WithBlock(), relock.WithFair())
 		current := func() locktest.AnyLock {
 			if fair.Load() {
 				return inOrder

@@ -44,7 +44,9 @@ func TestElectionStorm(t *testing.T) {
 		e := &locktest.Election{T: t, Lease: electionLease}
 		e.Spawn = func() *locktest.Candidate {
 			p := faults.Start(t, server.Network, server.Address)
-			c := &locktest.Candidate{Child: faults.Spawn(t, "candidate", p.Network, p.Address, mode), Cut: p.Refuse, Mend: p.Accept}
+			c := &locktest.Candidate{
+				Child: faults.Spawn(t, "candidate", p.Network, p.Address, mode), Cut: p.Refuse, Mend: p.Accept,
+			}
 			if spawned++; spawned%2 == 0 {
 				c.Cut, c.Mend = p.Stall, p.Resume
 			}

@@ -84,7 +84,9 @@ func judgeSections(sections []section, halts []halt, final int64) *verdict {
 // judgeOverlaps finds two holders at the same time. A holder is a section,
 // since those of one goroutine exclude each other too.
 func (v *verdict) judgeOverlaps(sections []section) {
-	for _, two := range locktest.Overlaps(sections, func(s section) locktest.Span { return locktest.Span{From: s.from, Until: s.until} }) {
+	for _, two := range locktest.Overlaps(sections, func(s section) locktest.Span {
+		return locktest.Span{From: s.from, Until: s.until}
+	}) {
 		v.violate("two holders together for %s: %v; and %v", millis(two[0].until-two[1].from), &two[0], &two[1])
 	}
 }

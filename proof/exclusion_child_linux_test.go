@@ -55,7 +55,9 @@ func contenderRole(self *faults.Self) error {
 	var group sync.WaitGroup
 	for i := range contenders {
 		group.Go(func() {
-			c := &contender{self: self, lock: contendedLock(self, client, i), nested: self.Args[2] == reentrant, shared: shared, goroutine: i}
+			c := &contender{
+				self: self, lock: contendedLock(self, client, i), nested: self.Args[2] == reentrant, shared: shared, goroutine: i,
+			}
 			errs[i] = c.run(ctx)
 		})
 	}
@@ -68,7 +70,8 @@ func contendedLock(self *faults.Self, client *relock.Client, goroutine int) proc
 	if kind == noLock {
 		key = fmt.Sprint("own-", os.Getpid(), "-", goroutine)
 	}
-	return newLockOf(kind, key, client, relock.WithBlock(), relock.WithWatchdog(contentionLease), relock.WithPollInterval(contentionPoll))
+	return newLockOf(kind, key, client,
+		relock.WithBlock(), relock.WithWatchdog(contentionLease), relock.WithPollInterval(contentionPoll))
 }
 
 func (c *contender) run(ctx context.Context) error {
@@ -86,7 +89,8 @@ func (c *contender) run(ctx context.Context) error {
 		// This is reported before Unlock: a process that was killed before the
 		// report was a holder until then.
 		c.self.Emit("end", c.goroutine, s.done, s.from, s.until, s.valid, s.checked, s.wrote, s.read, s.before)
-		if err := hold.Unlock(ctx); err != nil && !errors.Is(err, relock.ErrLockLost) && !errors.Is(err, relock.ErrUnconfirmed) {
+		if err := hold.Unlock(ctx); err != nil && !errors.Is(err, relock.ErrLockLost) &&
+			!errors.Is(err, relock.ErrUnconfirmed) {
 			return fmt.Errorf("unlock: %w", err)
 		}
 	}

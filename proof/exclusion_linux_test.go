@@ -92,7 +92,8 @@ func (c *contest) finish() *verdict {
 		sections = append(sections, c.sectionsOf(n, process.Events())...)
 	}
 	v := judgeSections(sections, c.halts, c.shared.read())
-	c.Logf("%s: %d sections, %d increments, %d stops, %d restarts (%d by kill -9); stale writes: %d inside a stop, %d after a stall, "+
+	c.Logf("%s: %d sections, %d increments, %d stops, %d restarts (%d by kill -9); stale writes: %d inside a stop, "+
+		"%d after a stall, "+
 		"%d overrun by them, %d updates lost; writes of killed processes: %d; violations: %d; %v",
 		c.kind, len(sections), v.increments, len(c.halts), len(c.processes)-competing, len(c.killedAt), v.stopped, v.stalled,
 		v.overrun, v.lost, v.unknown, len(v.violations), time.Since(c.began).Round(time.Millisecond))
@@ -109,13 +110,16 @@ func (c *contest) sectionsOf(process int, events []faults.Event) []section {
 		goroutine := e.Int(0)
 		switch e.Name {
 		case "write":
-			open[goroutine] = &section{process: process, goroutine: int(goroutine), from: e.Int(1), until: e.Int(2), read: e.Int(3), tried: true}
+			open[goroutine] = &section{
+				process: process, goroutine: int(goroutine), from: e.Int(1), until: e.Int(2), read: e.Int(3), tried: true,
+			}
 		case "end":
 			delete(open, goroutine)
 			done := e.Values[1] == "true"
 			sections = append(sections, section{
 				process: process, goroutine: int(goroutine), done: done, tried: done,
-				from: e.Int(2), until: e.Int(3), valid: e.Int(4), checked: e.Int(5), wrote: e.Int(6), read: e.Int(7), before: e.Int(8),
+				from: e.Int(2), until: e.Int(3), valid: e.Int(4), checked: e.Int(5), wrote: e.Int(6), read: e.Int(7),
+				before: e.Int(8),
 			})
 		}
 	}
@@ -235,5 +239,6 @@ func TestExclusionWithoutALockIsViolated(t *testing.T) {
 	losses := slices.IndexFunc(v.violations, func(s string) bool { return strings.HasPrefix(s, "an update was lost") })
 	require.GreaterOrEqual(t, overlaps, 0, "holders together")
 	require.GreaterOrEqual(t, losses, 0, "lost updates")
-	t.Logf("%d violations, as it should be; the first: %s; %s", len(v.violations), v.violations[overlaps], v.violations[losses])
+	t.Logf("%d violations, as it should be; the first: %s; %s",
+		len(v.violations), v.violations[overlaps], v.violations[losses])
 }

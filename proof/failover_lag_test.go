@@ -43,7 +43,9 @@ func TestFailoverToAReplicaThatIsBehind(t *testing.T) {
 // no slot until the move is ended there.
 func TestLocksAtTheTargetOfAMoveThatIsGivenUp(t *testing.T) {
 	t.Parallel()
-	for name, giveUp := range map[string]func(t *testing.T, c *redistest.Cluster, source, target *redistest.Server, slot int){
+	for name, giveUp := range map[string]func(
+		t *testing.T, c *redistest.Cluster, source, target *redistest.Server, slot int,
+	){
 		"by SETSLOT STABLE": func(t *testing.T, _ *redistest.Cluster, source, _ *redistest.Server, slot int) {
 			source.Do(t, "CLUSTER", "SETSLOT", slot, "STABLE")
 		},
@@ -57,7 +59,8 @@ func TestLocksAtTheTargetOfAMoveThatIsGivenUp(t *testing.T) {
 			t.Parallel()
 			c := redistest.StartCluster(t, 3, 1)
 			lock := func(opts ...relock.LockOption) *relock.RedisLock {
-				return relock.NewRedisLock("k", locktest.ClusterClient(t, c, relock.WithKeyPrefix(prefix)), append(opts, relock.WithWatchdog(time.Minute))...)
+				return relock.NewRedisLock("k", locktest.ClusterClient(t, c, relock.WithKeyPrefix(prefix)),
+					append(opts, relock.WithWatchdog(time.Minute))...)
 			}
 			slot := c.SlotOf(t, prefix+"{k}")
 			source := c.Master(t, slot)

@@ -30,7 +30,8 @@ func TestFailoversLeaveNothingBehind(t *testing.T) {
 	}
 	series := func(failovers int) {
 		next := -1
-		l := locktest.NewFailoverLoad(t, set, [2]string{"unfair", "fair"}, func() *relock.Client { next++; return clients[next] }, 1)
+		l := locktest.NewFailoverLoad(t, set, [2]string{"unfair", "fair"},
+			func() *relock.Client { next++; return clients[next] }, 1)
 		for i := range failovers {
 			l.FailOver(ends[i%len(ends)])
 		}

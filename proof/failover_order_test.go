@@ -65,7 +65,8 @@ func (o *fairOrder) awaitCopied(n int) {
 	o.Helper()
 	key := locktest.KeyOf(o.clients[0], o.lock)
 	master := o.set.MasterOf(o, key)
-	testkit.Eventually(o, testkit.Patience, func() bool { return master.Do(o, "ZCARD", key+":q") == int64(n) }, "is queued")
+	testkit.Eventually(o, testkit.Patience,
+		func() bool { return master.Do(o, "ZCARD", key+":q") == int64(n) }, "is queued")
 	conn := master.Dial(o)
 	defer conn.Close() //nolint:errcheck // nothing is pending
 	_, err := conn.Do("SET", "probe:{"+o.lock+"}", 1)

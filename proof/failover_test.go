@@ -106,7 +106,9 @@ func TestHandOffsWhileMastersDie(t *testing.T) {
 func TestLostReleasesEndWithTheirLeases(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second
-	together(t, map[string]newSet{"Sentinels": newSentinelSet, "Cluster": newClusterSet}, func(t *testing.T, start newSet) {
+	together(t, map[string]newSet{
+		"Sentinels": newSentinelSet, "Cluster": newClusterSet,
+	}, func(t *testing.T, start newSet) {
 		set, newClient, locks := start(t)
 		// The old master grants nothing meanwhile: it has too few replicas.
 		l := locktest.NewFailoverLoad(t, set, locks, newClient, 2, relock.WithWatchdog(lease))
@@ -162,7 +164,8 @@ type fairFailure struct {
 func TestFairOrderAfterPlannedFailovers(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinels(t, downAfter)
-	o := newFairOrder(t, s, "fair", func() *relock.Client { return locktest.SentinelClient(t, s, relock.WithKeyPrefix(prefix)) })
+	o := newFairOrder(t, s,
+		"fair", func() *relock.Client { return locktest.SentinelClient(t, s, relock.WithKeyPrefix(prefix)) })
 	for range pick(10, 1) {
 		old := s.MasterOf(t, "")
 		o.require(func(h relock.Hold) {
@@ -208,7 +211,9 @@ func TestClientThatIsCutOffInAFailover(t *testing.T) {
 // lease is not renewed: the client looks for the master each 10 s.
 func TestIdleHolderLearnsOfAFailover(t *testing.T) {
 	t.Parallel()
-	together(t, map[string]newSet{"Sentinels": newSentinelSet, "Cluster": newClusterSet}, func(t *testing.T, start newSet) {
+	together(t, map[string]newSet{
+		"Sentinels": newSentinelSet, "Cluster": newClusterSet,
+	}, func(t *testing.T, start newSet) {
 		set, newClient, locks := start(t)
 		c, first := newClient(), set.MasterOf(t, locks[0])
 		set.CutReplication(t, first)

@@ -27,7 +27,8 @@ func fencedRole(self *faults.Self) error {
 	if err != nil {
 		return err
 	}
-	lock := relock.NewRedisLock("fenced", client, relock.WithFencing(), relock.WithWatchdog(time.Duration(lease)*time.Millisecond))
+	lock := relock.NewRedisLock("fenced", client,
+		relock.WithFencing(), relock.WithWatchdog(time.Duration(lease)*time.Millisecond))
 	hold, err := lock.Acquire(context.Background())
 	if err != nil {
 		return err
@@ -37,7 +38,8 @@ func fencedRole(self *faults.Self) error {
 		if command == "guarded" {
 			err = fence.Set(context.Background(), client, command, "stale", hold.Fence(), 0)
 		} else {
-			_, err = client.Eval(context.Background(), relock.NewScript("return redis.call('SET', KEYS[1], 'stale')"), []string{command})
+			_, err = client.Eval(context.Background(),
+				relock.NewScript("return redis.call('SET', KEYS[1], 'stale')"), []string{command})
 		}
 		self.Emit("wrote", err == nil)
 	}

@@ -39,7 +39,8 @@ func TestOneMasterHangs(t *testing.T) {
 		watch := testkit.NewStopwatch(t)
 		hung.Pause(t)
 		least, slowest := hungLease, time.Duration(0)
-		for end := time.Now().Add(pick(20*time.Second, hungLease+time.Second/2)); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(pick(20*time.Second, hungLease+time.Second/2)); time.Now().
+			Before(end); time.Sleep(10 * time.Millisecond) {
 			for _, h := range short {
 				require.NoError(t, h.Err())
 				least = min(least, time.Until(h.ValidUntil()))
@@ -57,7 +58,8 @@ func TestOneMasterHangs(t *testing.T) {
 		}
 		hung.Resume(t)
 		s.AwaitWhole(t)
-		t.Logf("%d holds at other masters, each valid for at least %v more; slowest new lock there %v; %d holds ended at the hung one",
+		t.Logf("%d holds at other masters, each valid for at least %v more; slowest new lock there %v; "+
+			"%d holds ended at the hung one",
 			len(short), least.Round(time.Millisecond), slowest.Round(time.Millisecond), len(atHung))
 		watch.Check(hungLease-least, 2*hungLease/3, "without a renewal")
 		unlockAll(t, append(short, append(long, longAtHung...)...))
@@ -66,7 +68,9 @@ func TestOneMasterHangs(t *testing.T) {
 
 // takeMany acquires locks with a watchdog. It returns the holds at other
 // servers, and those at one server.
-func takeMany(t *testing.T, c *relock.Client, at *redistest.Server, begin string, n int, lease time.Duration) (others, there []relock.Hold) {
+func takeMany(
+	t *testing.T, c *relock.Client, at *redistest.Server, begin string, n int, lease time.Duration,
+) (others, there []relock.Hold) {
 	t.Helper()
 	for i := range n {
 		h, err := relock.NewRedisLock(fmt.Sprint(begin, i), c, relock.WithWatchdog(lease)).Acquire(t.Context())

@@ -65,7 +65,8 @@ func newLockOf(kind, key string, client *relock.Client, opts ...relock.LockOptio
 func keyInRedis(key string) string { return prefix + "{" + key + "}" }
 
 func newProcessClient(network, address string) (*relock.Client, error) {
-	return relock.NewClient(network, address, "", relock.WithKeyPrefix(prefix), relock.WithMaxIdle(16), relock.WithLogger(slog.New(slog.DiscardHandler)))
+	return relock.NewClient(network, address,
+		"", relock.WithKeyPrefix(prefix), relock.WithMaxIdle(16), relock.WithLogger(slog.New(slog.DiscardHandler)))
 }
 
 func newParentClient(tb testing.TB, s *redistest.Server) *relock.Client {
@@ -94,7 +95,8 @@ func openShared[T any](path string) (shared *T, err error) {
 		return nil, err
 	}
 	defer file.Close() //nolint:errcheck // the mapping stays
-	memory, err := syscall.Mmap(int(file.Fd()), 0, int(unsafe.Sizeof(*shared)), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	memory, err := syscall.Mmap(int(file.Fd()), 0, int(unsafe.Sizeof(*shared)),
+		syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", path, err)
 	}

@@ -67,7 +67,8 @@ func TestMaxInFlightOverProcesses(t *testing.T) {
 			clock := testkit.NewStopwatch(t)
 			require.NoError(t, putTasks(t.Context(), q, make([]queue.Task, tt.tasks)...))
 			kills := 0
-			for next := time.Now().Add(limitedLease); c.left(q, limit) > 0 || kills < tt.kills; time.Sleep(5 * time.Millisecond) {
+			for next := time.Now().Add(limitedLease); c.left(q, limit) > 0 ||
+				kills < tt.kills; time.Sleep(5 * time.Millisecond) {
 				if kills < tt.kills && time.Now().After(next) {
 					c.kill(kills % processes)
 					kills, next = kills+1, time.Now().Add(limitedLease)
@@ -75,7 +76,8 @@ func TestMaxInFlightOverProcesses(t *testing.T) {
 			}
 			spans := c.finish()
 			gap, takes := meanGap(spans, limit), time.Duration(tt.ms)*time.Millisecond
-			t.Logf("%d runs, %d kills, %d together, a place is unused for %v of %v", len(spans), kills, locktest.MostTogether(spans), gap, takes)
+			t.Logf("%d runs, %d kills, %d together, a place is unused for %v of %v",
+				len(spans), kills, locktest.MostTogether(spans), gap, takes)
 			require.GreaterOrEqual(t, len(spans), tt.tasks)
 			require.Equal(t, limit, locktest.MostTogether(spans))
 			if kills == 0 {
@@ -119,7 +121,8 @@ func TestSemaphoreIsUsed(t *testing.T) {
 			}
 			group.Wait()
 			gap := meanGap(spans, limit)
-			t.Logf("%d holds, a permit is unused for %v of %v: it is used for %.3f", len(spans), gap, takes, float64(takes)/float64(takes+gap))
+			t.Logf("%d holds, a permit is unused for %v of %v: it is used for %.3f",
+				len(spans), gap, takes, float64(takes)/float64(takes+gap))
 			require.Len(t, spans, clients*goroutines*times)
 			require.Equal(t, limit, locktest.MostTogether(spans))
 			clock.Check(gap, takes/19, "the mean time until a permit is taken again")

@@ -25,7 +25,8 @@ type footprint struct {
 }
 
 func (f footprint) String() string {
-	return fmt.Sprintf("%d goroutines, %d sockets, %d connections at the servers, %d KiB", f.goroutines, f.sockets, f.connections, f.heap/1024)
+	return fmt.Sprintf("%d goroutines, %d sockets, %d connections at the servers, %d KiB",
+		f.goroutines, f.sockets, f.connections, f.heap/1024)
 }
 
 // footprintOf looks at the servers over connections that it closes again.
@@ -63,7 +64,8 @@ func isOfClient(line string) bool {
 		name, value, _ := strings.Cut(field, "=")
 		fields[name] = value
 	}
-	return fields["name"] == "" && !strings.ContainsAny(fields["flags"], "MS") && fields["cmd"] != "client|list" && fields["cmd"] != "client"
+	return fields["name"] == "" && !strings.ContainsAny(fields["flags"], "MS") && fields["cmd"] != "client|list" &&
+		fields["cmd"] != "client"
 }
 
 // socketsOf counts the sockets of this process, also those whose server has
@@ -95,7 +97,9 @@ func restOf(t testing.TB, servers ...*redistest.Server) (f footprint) {
 
 // most returns the most of each figure.
 func (f footprint) most(g footprint) footprint {
-	return footprint{max(f.goroutines, g.goroutines), max(f.sockets, g.sockets), max(f.connections, g.connections), max(f.heap, g.heap)}
+	return footprint{
+		max(f.goroutines, g.goroutines), max(f.sockets, g.sockets), max(f.connections, g.connections), max(f.heap, g.heap),
+	}
 }
 
 // isWithin reports whether there is no more than before: not a goroutine, not a

@@ -33,7 +33,9 @@ type lossVerdict struct {
 // quarter of the drift. If timers are later, the context may be late by as
 // much.
 func judgeLosses(losses []loss, drift time.Duration) *lossVerdict {
-	v := &lossVerdict{leastErr: math.MaxInt64, leastContext: math.MaxInt64, leastByTimer: math.MaxInt64, leastHeld: math.MaxInt64}
+	v := &lossVerdict{
+		leastErr: math.MaxInt64, leastContext: math.MaxInt64, leastByTimer: math.MaxInt64, leastHeld: math.MaxInt64,
+	}
 	for _, l := range losses {
 		v.runs++
 		if l.err > 0 {
@@ -68,7 +70,8 @@ func (v *lossVerdict) judgeContext(l loss, drift time.Duration) {
 	case l.starved:
 		v.starved++
 	default:
-		v.violations = append(v.violations, l.name+": the context ended "+millis(-before)+" after the key had expired, timers were late by "+millis(l.late))
+		v.violations = append(v.violations,
+			l.name+": the context ended "+millis(-before)+" after the key had expired, timers were late by "+millis(l.late))
 	}
 }
 
@@ -83,7 +86,8 @@ func TestTheCheckerFindsLateLosses(t *testing.T) {
 
 	v := judgeLosses([]loss{good, late, starved}, 50)
 	require.Empty(t, v.violations)
-	require.Equal(t, []int64{3, 3, 1, 1, 1, 10}, []int64{int64(v.runs), int64(v.asked), int64(v.held), int64(v.starved), v.leastErr, v.leastContext})
+	require.Equal(t, []int64{3, 3, 1, 1, 1, 10},
+		[]int64{int64(v.runs), int64(v.asked), int64(v.held), int64(v.starved), v.leastErr, v.leastContext})
 	require.Equal(t, int64(-13), v.leastHeld)
 	require.Zero(t, v.byTimer)
 	v = judgeLosses([]loss{good, {name: "by the timer", gone: 1000, context: 995}}, 50)

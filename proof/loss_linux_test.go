@@ -133,7 +133,8 @@ func (r *loserRun) ends() []int64 {
 		}
 		left = still
 	}
-	r.Logf("keys were seen up to %s after the end that the server had reported, and missing up to %s before it", millis(later), millis(sooner))
+	r.Logf("keys were seen up to %s after the end that the server had reported, and missing up to %s before it",
+		millis(later), millis(sooner))
 	require.Less(r, sooner, int64(2*time.Millisecond), "a key was deleted")
 	return ends
 }
@@ -166,7 +167,10 @@ func (r *loserRun) run(random *rand.Rand) []loss {
 	child.Next("over", patience)
 	losses := make([]loss, r.count)
 	for i := range losses {
-		losses[i] = loss{name: fmt.Sprintf("hold %d, fault %d, %d spinners", i, lossFault(i), r.spinners), gone: ends[i], starved: r.spinners > 0}
+		losses[i] = loss{
+			name: fmt.Sprintf("hold %d, fault %d, %d spinners", i, lossFault(i), r.spinners),
+			gone: ends[i], starved: r.spinners > 0,
+		}
 	}
 	r.read(child.Events(), losses)
 	renewals := r.proxy.Count(eitherMatches(faults.Script(digests["renew"]), faults.Script(digests["reentrant_renew"])))
@@ -227,9 +231,12 @@ func TestLossComesBeforeTheKeyEnds(t *testing.T) {
 		losses, late = loseTogether(t, random, []loser{{lease, 16, 0}, {lease, 8, 20}})
 	}
 	v := judgeLosses(losses, lossDrift(lease))
-	t.Logf("lease %v, drift %v: %d runs, Err asked in %d; Err was over at least %s before the key went, the context %s (%s in %d runs in which Err was not asked); in %d "+
-		"runs timers in their process were late by up to %s: there it was %s; %d were late where spinning goroutines starve the rest",
-		lease, lossDrift(lease), v.runs, v.asked, millis(v.leastErr), millis(v.leastContext), millis(v.leastByTimer), v.byTimer, v.held, millis(v.mostLate), millis(v.leastHeld), v.starved)
+	t.Logf("lease %v, drift %v: %d runs, Err asked in %d; Err was over at least %s before the key went, "+
+		"the context %s (%s in %d runs in which Err was not asked); in %d "+
+		"runs timers in their process were late by up to %s: there it was %s; "+
+		"%d were late where spinning goroutines starve the rest",
+		lease, lossDrift(lease), v.runs, v.asked, millis(v.leastErr), millis(v.leastContext),
+		millis(v.leastByTimer), v.byTimer, v.held, millis(v.mostLate), millis(v.leastHeld), v.starved)
 	for _, text := range v.violations {
 		t.Log(text)
 	}

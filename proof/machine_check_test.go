@@ -31,7 +31,8 @@ return #(string.match(redis.call('GET', KEYS[1]), '^relock/1|w|.*') or '')`
 // cancelled waiter lasts until its cancel, and one for a crashed client until
 // it expires.
 func (m *machine) settleReservation(t *machineT, lock string) {
-	for end := time.Now().Add(machinePatience); m.do(t, "EVAL", reservedFor, 1, machineKey(lock)) != int64(0); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(machinePatience); m.do(t, "EVAL",
+		reservedFor, 1, machineKey(lock)) != int64(0); time.Sleep(time.Millisecond) {
 		require.True(t, time.Now().Before(end), "%s stays reserved", lock)
 	}
 }
@@ -108,7 +109,8 @@ func (m *machine) checkExpiry(t *machineT, lock string, k *modelKey, s stored) {
 func wall(t time.Time) time.Time { return t.Round(0) }
 
 var (
-	holdForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(:[1-9][0-9]*)?$`) // a separate UUID, or that of a client's wait
+	// a separate UUID, or that of a client's wait
+	holdForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(:[1-9][0-9]*)?$`)
 	seqForm  = regexp.MustCompile(`^#[1-9][0-9]*$`)
 )
 
@@ -148,7 +150,8 @@ func (m *machine) meet(t *machineT, g *modelGrant, fields map[string]string) {
 	g.id, g.count, g.seq = fields["hold"], 1, 1
 	require.Equal(t, "#1", fields["seq"])
 	shortest := machineLeases[0]
-	g.copies = append(g.copies, modelCopy{script: "acquire", lease: shortest, args: []any{g.field, g.id, ms(shortest), "relock/1|r|copy"}})
+	g.copies = append(g.copies,
+		modelCopy{script: "acquire", lease: shortest, args: []any{g.field, g.id, ms(shortest), "relock/1|r|copy"}})
 	for _, lease := range machineLeases {
 		g.copies = append(g.copies, modelCopy{script: "renew", lease: lease, args: []any{g.id, ms(lease)}})
 	}

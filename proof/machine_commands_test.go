@@ -137,7 +137,8 @@ func (m *machine) granted(t *machineT, o modelOwner, hold relock.Hold, at span, 
 	m.extended(g, at, lease)
 	m.checkKey(t, o.lock, k)
 	if k.count > 1 {
-		g.copies = append(g.copies, modelCopy{script: "enter", seq: g.seq, lease: lease, args: []any{g.field, g.id, k.count, g.seq, ms(lease)}})
+		g.copies = append(g.copies,
+			modelCopy{script: "enter", seq: g.seq, lease: lease, args: []any{g.field, g.id, k.count, g.seq, ms(lease)}})
 	}
 	return l
 }
@@ -224,7 +225,8 @@ func (m *machine) left(t *machineT, l *modelLevel, k *modelKey) {
 // extendCommand lengthens the lease, or finds out that it is lost.
 func (m *machine) extendCommand(t *machineT) {
 	l := m.drawLevel(t)
-	d := rapid.SampledFrom([]time.Duration{10 * time.Millisecond, 30 * time.Second, 200 * time.Second, 400 * time.Second}).Draw(t.T, "by")
+	d := rapid.SampledFrom([]time.Duration{10 * time.Millisecond, 30 * time.Second, 200 * time.Second, 400 * time.Second}).
+		Draw(t.T, "by")
 	k, g := m.keys[l.grant.owner.lock], l.grant
 	want := []error{}
 	switch {
@@ -253,12 +255,15 @@ func (m *machine) extendCommand(t *machineT) {
 // mistakeCommand makes calls with times that Redis cannot store. They change
 // nothing.
 func (m *machine) mistakeCommand(t *machineT) {
-	bad := rapid.SampledFrom([]time.Duration{-time.Second, 0, time.Millisecond, 9 * time.Millisecond, 10*time.Millisecond + 1, 1 << 62}).Draw(t.T, "time")
+	bad := rapid.SampledFrom([]time.Duration{
+		-time.Second, 0, time.Millisecond, 9 * time.Millisecond, 10*time.Millisecond + 1, 1 << 62,
+	}).Draw(t.T, "time")
 	o := m.drawOwner(t)
 	invalid := []error{relock.ErrInvalid}
 	require.Equal(t, invalid, reasons(m.lock(o, relock.WithExpiry(bad)).TryLock(ownerContext(o))))
 	require.Equal(t, invalid, reasons(m.lock(o, relock.WithWatchdog(bad)).Lock(ownerContext(o))))
-	require.Equal(t, invalid, reasons(m.lock(o, relock.WithExpiry(time.Minute), relock.WithWatchdog(time.Minute)).Validate()))
+	require.Equal(t, invalid,
+		reasons(m.lock(o, relock.WithExpiry(time.Minute), relock.WithWatchdog(time.Minute)).Validate()))
 	if len(m.levels()) > 0 {
 		require.Equal(t, invalid, reasons(m.drawLevel(t).hold.Extend(context.Background(), bad)))
 	}

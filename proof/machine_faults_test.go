@@ -14,7 +14,9 @@ import (
 
 // advanceClockCommand makes the server's clock jump.
 func (m *machine) advanceClockCommand(t *machineT) {
-	jumps := []time.Duration{time.Second, 35 * time.Second, 90 * time.Second, 250 * time.Second, -20 * time.Second, -120 * time.Second}
+	jumps := []time.Duration{
+		time.Second, 35 * time.Second, 90 * time.Second, 250 * time.Second, -20 * time.Second, -120 * time.Second,
+	}
 	m.advance(rapid.SampledFrom(jumps).Draw(t.T, "jump"))
 }
 

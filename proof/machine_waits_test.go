@@ -153,7 +153,8 @@ func (m *machine) unlockAndStopWaitingCommand(t *machineT) {
 	for range 3 {
 		m.do(t, "PING")
 	}
-	for end := time.Now().Add(machinePatience); m.do(t, "EXISTS", machineKey(o.lock)) != int64(0); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(machinePatience); m.do(t, "EXISTS",
+		machineKey(o.lock)) != int64(0); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.hopeless("a waiter that gave up has left a key")
 			t.FailNow()

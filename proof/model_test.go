@@ -80,8 +80,10 @@ func modelMargin(lease time.Duration) time.Duration { return lease/100 + 2*time.
 
 // sentinels are all the reasons that any error in the machine may match.
 var sentinels = []error{
-	relock.ErrLockAcquiredByOthers, relock.ErrNotHeld, relock.ErrLockLost, relock.ErrInvalid, relock.ErrClosed, relock.ErrKeyConflict,
-	relock.ErrUnconfirmed, relock.ErrDenied, relock.ErrMaxHold, relock.ErrForced, relock.ErrQuorum, relock.ErrUpgrade, relock.ErrReplicas,
+	relock.ErrLockAcquiredByOthers, relock.ErrNotHeld, relock.ErrLockLost, relock.ErrInvalid, relock.ErrClosed,
+	relock.ErrKeyConflict,
+	relock.ErrUnconfirmed, relock.ErrDenied, relock.ErrMaxHold, relock.ErrForced, relock.ErrQuorum, relock.ErrUpgrade,
+	relock.ErrReplicas,
 	relock.ErrQueueFull,
 }
 

@@ -41,7 +41,9 @@ func moverRole(self *faults.Self) error {
 	if err != nil {
 		return err
 	}
-	m := &mover{self: self, client: client, lists: &redis.Pool{MaxIdle: 16, Dial: func() (redis.Conn, error) { return redis.Dial(self.Args[2], self.Args[3]) }}}
+	m := &mover{self: self, client: client, lists: &redis.Pool{MaxIdle: 16, Dial: func() (redis.Conn, error) {
+		return redis.Dial(self.Args[2], self.Args[3])
+	}}}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		for range self.Commands { // there are none
@@ -61,7 +63,8 @@ func moverRole(self *faults.Self) error {
 
 // lock takes the lock again and again.
 func (m *mover) lock(ctx context.Context, kind, key string) {
-	lock := newLockOf(kind, key, m.client, relock.WithBlock(), relock.WithFencing(), relock.WithWatchdog(movedLease), relock.WithPollInterval(20*time.Millisecond))
+	lock := newLockOf(kind, key, m.client, relock.WithBlock(), relock.WithFencing(), relock.WithWatchdog(movedLease),
+		relock.WithPollInterval(20*time.Millisecond))
 	for ctx.Err() == nil {
 		if hold, err := lock.Acquire(ctx); err == nil {
 			m.visit(hold, 0)
@@ -80,7 +83,8 @@ func (m *mover) resume(ctx context.Context) {
 		}
 		count, token, _ := strings.Cut(text[1], " ")
 		n, _ := strconv.Atoi(count)
-		hold, err := m.client.Resume(relock.ContextWithOwner(ctx, token[len(token)-20:]), token, relock.WithWatchdog(movedLease))
+		hold, err := m.client.Resume(relock.ContextWithOwner(ctx, token[len(token)-20:]), token,
+			relock.WithWatchdog(movedLease))
 		if err == nil {
 			m.visit(hold, n)
 		}

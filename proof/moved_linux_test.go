@@ -25,7 +25,8 @@ type movedSection struct {
 
 // movedFaults are what the requests of Detach and Resume meet.
 var movedFaults = []faults.Action{
-	faults.CutBefore, faults.CutAfter, faults.CutInRequest, faults.CutInAnswer, faults.Double, faults.Hold, faults.HoldAndCut,
+	faults.CutBefore, faults.CutAfter, faults.CutInRequest, faults.CutInAnswer, faults.Double, faults.Hold,
+	faults.HoldAndCut,
 	faults.Delay(20 * time.Millisecond), faults.DelayRequest(20 * time.Millisecond),
 }
 

@@ -34,7 +34,9 @@ func holderRole(self *faults.Self) error {
 		return err
 	}
 	lease, _ := strconv.Atoi(self.Args[4])
-	opts := []relock.LockOption{relock.WithWatchdog(time.Duration(lease) * time.Millisecond), relock.WithPollInterval(10 * time.Millisecond)}
+	opts := []relock.LockOption{
+		relock.WithWatchdog(time.Duration(lease) * time.Millisecond), relock.WithPollInterval(10 * time.Millisecond),
+	}
 	if self.Args[6] == "blocking" {
 		opts = append(opts, relock.WithBlock())
 	}

@@ -104,7 +104,8 @@ func (g *grantOnItsWay) judge(b *pauseBench) {
 	freed := g.continued
 	if g.taken {
 		// The grant that came too late was outside of the queue.
-		require.True(b, b.proxy.Await(bothMatch(ofKey(g.key), faults.Script(b.digests["enqueue"])), 1, patience), "it goes on waiting")
+		require.True(b, b.proxy.Await(bothMatch(ofKey(g.key), faults.Script(b.digests["enqueue"])), 1, patience),
+			"it goes on waiting")
 		require.Equal(b, g.content, b.content(g.key))
 		freed = faults.Now()
 		require.NoError(b, g.next.Unlock(context.Background()))

@@ -53,7 +53,8 @@ func TestKilledHolder(t *testing.T) {
 
 func newVictims(count int) (all []*victim) {
 	for n := range count {
-		all = append(all, &victim{kind: kindsOfLocks[n%2], key: "k" + strconv.Itoa(n), due: make(chan alarm, 1), granted: make(chan int64, 1)})
+		all = append(all,
+			&victim{kind: kindsOfLocks[n%2], key: "k" + strconv.Itoa(n), due: make(chan alarm, 1), granted: make(chan int64, 1)})
 	}
 	return all
 }
@@ -79,7 +80,8 @@ func (v *victim) kill(b *pauseBench) {
 	v.end = b.expiry(v.key)
 	require.Positive(b, v.end, "the lock of a process that was just killed is still there")
 	require.LessOrEqual(b, v.end, v.killed+b.lease.Milliseconds(), "no lease is longer")
-	time.AfterFunc(time.Until(time.UnixMilli(v.end)), func() { v.due <- alarm{time.Now().UnixMilli(), testkit.NewStopwatch(b)} })
+	time.AfterFunc(time.Until(time.UnixMilli(v.end)),
+		func() { v.due <- alarm{time.Now().UnixMilli(), testkit.NewStopwatch(b)} })
 }
 
 func (v *victim) judge(b *pauseBench) {

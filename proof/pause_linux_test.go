@@ -49,7 +49,8 @@ func (b *pauseBench) spawn(kind, key, mode string) *faults.Child {
 
 // script matches the calls of a script, of either kind of lock, for the key.
 func (b *pauseBench) script(name, key string) faults.Match {
-	return bothMatch(ofKey(key), eitherMatches(faults.Script(b.digests[name]), faults.Script(b.digests["reentrant_"+name])))
+	return bothMatch(ofKey(key),
+		eitherMatches(faults.Script(b.digests[name]), faults.Script(b.digests["reentrant_"+name])))
 }
 
 // expiry is when the key expires, by the server's clock in ms, or -2 if it is
@@ -104,11 +105,14 @@ func TestStoppedHolder(t *testing.T) {
 			child.Stop()
 			b.await("k", false)
 			next := b.succeed(kind, "k")
-			second := section{process: 2, from: faults.Now(), checked: faults.Now(), read: b.register.read(), tried: true, done: true}
+			second := section{
+				process: 2, from: faults.Now(), checked: faults.Now(), read: b.register.read(), tried: true, done: true,
+			}
 			second.before = b.register.write(second.read + 1)
 			second.wrote, second.valid = faults.Now(), faults.Stamp(next.ValidUntil())
 			content, sent := b.content("k"), len(b.proxy.Seen())
-			b.proxy.On(b.script("renew", "k"), faults.Every, faults.Delay(300*time.Millisecond)) // the server does not report the loss
+			// the server does not report the loss
+			b.proxy.On(b.script("renew", "k"), faults.Every, faults.Delay(300*time.Millisecond))
 			continued := faults.Now()
 			child.Continue()
 			stopped.until = faults.Now()

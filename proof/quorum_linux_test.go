@@ -94,7 +94,8 @@ func (w *witness) check() {
 
 // compete repeatedly takes the lock, keeps it for some time and releases it.
 func (w *witness) compete(ctx context.Context, t testing.TB, n int, clients []*relock.Client) {
-	lock := relock.NewRedLock(quorumKey, clients, relock.WithBlock(), relock.WithMaxLease(quorumLease), relock.WithWatchdog(quorumLease),
+	lock := relock.NewRedLock(quorumKey, clients,
+		relock.WithBlock(), relock.WithMaxLease(quorumLease), relock.WithWatchdog(quorumLease),
 		relock.WithPollInterval(10*time.Millisecond))
 	for ctx.Err() == nil {
 		h, err := lock.Acquire(ctx)
@@ -106,7 +107,8 @@ func (w *witness) compete(ctx context.Context, t testing.TB, n int, clients []*r
 		}
 		w.grants.Add(1)
 		w.set(n, h)
-		for end := time.Now().Add(rand.N(3 * quorumLease / 2)); time.Now().Before(end) && ctx.Err() == nil && h.Err() == nil; {
+		for end := time.Now().Add(rand.N(3 * quorumLease / 2)); time.Now().Before(end) && ctx.Err() == nil &&
+			h.Err() == nil; {
 			w.check()
 			time.Sleep(time.Millisecond)
 		}
@@ -148,7 +150,9 @@ func disturb(t testing.TB, one *node) {
 		time.Sleep(pause)
 	default:
 		for range 20 {
-			kinds := []faults.Action{faults.DropRequest, faults.DropAnswer, faults.CutBefore, faults.CutAfter, faults.Double, faults.Hold}
+			kinds := []faults.Action{
+				faults.DropRequest, faults.DropAnswer, faults.CutBefore, faults.CutAfter, faults.Double, faults.Hold,
+			}
 			p.On(faults.Any, 1+rand.IntN(20), kinds[rand.IntN(len(kinds))])
 		}
 		time.Sleep(pause)
@@ -198,7 +202,8 @@ func TestRedLockWithFaultsOnTwoNodes(t *testing.T) {
 		n.server.Kill(t)
 	}
 	watch := testkit.NewStopwatch(t)
-	err := relock.NewRedLock("another", all[0], relock.WithMaxLease(quorumLease), relock.WithWatchdog(quorumLease)).Lock(t.Context())
+	err := relock.NewRedLock("another", all[0], relock.WithMaxLease(quorumLease), relock.WithWatchdog(quorumLease)).
+		Lock(t.Context())
 	watch.Within(quorumLease)
 	require.ErrorIs(t, err, relock.ErrQuorum)
 	var which *relock.NodeError
@@ -224,7 +229,8 @@ func TestRedLockRestartGuard(t *testing.T) {
 		for _, n := range nodes[3:] {
 			n.proxies[0].Refuse() // the holder has the lock on three of five
 		}
-		h, err := relock.NewRedLock(quorumKey, holder, relock.WithMaxLease(lease), relock.WithExpiry(lease)).TryAcquire(t.Context())
+		h, err := relock.NewRedLock(quorumKey, holder, relock.WithMaxLease(lease), relock.WithExpiry(lease)).
+			TryAcquire(t.Context())
 		require.NoError(t, err)
 		nodes[2].server.Kill(t)
 		nodes[2].server.Boot(t)

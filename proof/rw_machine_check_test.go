@@ -21,7 +21,8 @@ type rwStoredHold struct {
 const rwMachineSnapshot = `
 local left = redis.call('PTTL', KEYS[1])
 local t = redis.call('TIME')
-return {t[1] * 1000000 + t[2], redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(inf', 'WITHSCORES'), redis.call('HGETALL', KEYS[2]), left}`
+local scores = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(inf', 'WITHSCORES')
+return {t[1] * 1000000 + t[2], scores, redis.call('HGETALL', KEYS[2]), left}`
 
 // stored is what the server has, by hold.
 func (m *rwMachine) stored() (all []rwStoredHold) {
@@ -83,7 +84,8 @@ func (m *rwMachine) check(r *rapid.T) {
 		require.Equal(m, kind, e.kind, "%v", h.owner)
 		require.Equal(m, strconv.Itoa(h.count(false))+":"+strconv.Itoa(h.count(true)), e.counts, "%v", h.owner)
 		until := time.UnixMicro(e.until)
-		require.False(m, until.Before(wall(h.ends.first).Add(-2*time.Millisecond)) || until.After(wall(h.ends.last).Add(2*time.Millisecond)),
+		require.False(m, until.Before(wall(h.ends.first).Add(-2*time.Millisecond)) ||
+			until.After(wall(h.ends.last).Add(2*time.Millisecond)),
 			"%v ends at %v, not between %v and %v", h.owner, until, h.ends.first, h.ends.last)
 	}
 	require.Empty(m, stored, "these have no holder")

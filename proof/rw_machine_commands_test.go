@@ -52,7 +52,8 @@ func (m *rwMachine) acquireCommand() {
 	h.ends = h.ends.extended(at.add(m.clock.Offset() + lease))
 	m.learn(h)
 	if len(h.levels) > 1 {
-		h.copies = append(h.copies, rwModelCopy{"rw_enter", h.seq, []any{h.id, h.count(false), h.count(true), h.seq, ms(lease)}})
+		h.copies = append(h.copies,
+			rwModelCopy{"rw_enter", h.seq, []any{h.id, h.count(false), h.count(true), h.seq, ms(lease)}})
 	}
 }
 
@@ -178,7 +179,8 @@ func (m *rwMachine) lateCopyCommand() {
 // clockCommand moves the server's clock ahead, by a time that is clearly before
 // or after each expiry.
 func (m *rwMachine) clockCommand() {
-	d := rapid.SampledFrom([]time.Duration{time.Second, 35 * time.Second, 90 * time.Second, 250 * time.Second}).Draw(m.T, "jump")
+	d := rapid.SampledFrom([]time.Duration{time.Second, 35 * time.Second, 90 * time.Second, 250 * time.Second}).Draw(m.T,
+		"jump")
 	for slices.ContainsFunc(m.all, func(h *rwModelHold) bool { return h.there && m.left(h, d).Abs() < machineGap }) {
 		d += machineGap / 2
 	}

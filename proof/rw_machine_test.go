@@ -79,7 +79,8 @@ func (m *rwMachine) step(r *rapid.T) {
 	}
 	m.T = r
 	commands := map[string]func(){
-		"acquire": m.acquireCommand, "unlock": m.unlockCommand, "unlock any hold": m.unlockLevelCommand, "extend": m.extendCommand,
+		"acquire": m.acquireCommand, "unlock": m.unlockCommand, "unlock any hold": m.unlockLevelCommand,
+		"extend":    m.extendCommand,
 		"late copy": m.lateCopyCommand, "clock jumps": m.clockCommand, "operator deletes the key": m.deleteCommand,
 		"scripts are forgotten": m.forgetCommand,
 	}

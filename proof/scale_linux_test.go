@@ -51,7 +51,8 @@ func keepMany(t *testing.T, path string, server *redistest.Server, locks int, le
 	share := 100 * f.CPU.Seconds() / f.Held.Seconds()
 	renewals := 3 * f.Held.Seconds() / lease.Seconds() // of each lock
 	ratio := f.CPU.Seconds() / (renewals * f.Bare.Seconds())
-	t.Logf("%d locks for %v with a lease of %v: %d lost, %d goroutines, %d bytes each, %.1f %% of a processor, %.2f times bare redigo",
+	t.Logf("%d locks for %v with a lease of %v: %d lost, %d goroutines, %d bytes each, %.1f %% of a processor, "+
+		"%.2f times bare redigo",
 		locks, f.Held.Round(time.Millisecond), lease, f.Lost, f.Goroutines, f.Heap, share, ratio)
 	require.Zero(t, f.Lost)
 	require.LessOrEqual(t, f.Goroutines, 10)

@@ -31,7 +31,8 @@ type permitContest struct {
 
 func newPermitContest(t *testing.T, processes, goroutines, limit int, keep time.Duration) *permitContest {
 	t.Helper()
-	return startContest(t, "permits", processes, strconv.Itoa(goroutines), strconv.Itoa(limit), strconv.FormatInt(keep.Milliseconds(), 10))
+	return startContest(t, "permits", processes, strconv.Itoa(goroutines), strconv.Itoa(limit),
+		strconv.FormatInt(keep.Milliseconds(), 10))
 }
 
 func startContest(t *testing.T, role string, processes int, arguments ...string) *permitContest {
@@ -126,7 +127,8 @@ func TestSemaphoreWhileProcessesAreStoppedAndKilled(t *testing.T) {
 	spans := c.finish()
 	t.Logf("%d permits, %d kills, %d together", len(spans), kills, locktest.MostTogether(spans))
 	require.Equal(t, limit, locktest.MostTogether(spans))
-	testkit.Eventually(t, testkit.Patience, func() bool { return c.server.Do(t, "EXISTS", keyInRedis("permits")) == int64(0) }, "all permits come back")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return c.server.Do(t, "EXISTS", keyInRedis("permits")) == int64(0) }, "all permits come back")
 }
 
 // permitGrant is how a grant adds a permit. The first one adds the mode, too.

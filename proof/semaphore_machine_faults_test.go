@@ -20,7 +20,8 @@ import (
 // memory.
 func (m *permitMachine) extendStep() {
 	h := rapid.SampledFrom(m.holds).Draw(m.T, "hold")
-	d := rapid.SampledFrom([]time.Duration{machineLeases[0] / 2, machineLeases[1] + machineGap, 2 * machineLeases[2]}).Draw(m.T, "lease")
+	d := rapid.SampledFrom([]time.Duration{machineLeases[0] / 2, machineLeases[1] + machineGap, 2 * machineLeases[2]}).
+		Draw(m.T, "lease")
 	var err error
 	noMemory := m.call(func(ctx context.Context) { err = h.Extend(ctx, d) })
 	e, ok := m.model.entries[h.id]

@@ -108,9 +108,11 @@ func scriptSources() map[string]string {
 	for name, one := range map[string]*script.Script{
 		"acquire": script.Acquire, "renew": script.Renew, "release": script.Release,
 		"try": script.Try, "enqueue": script.Enqueue, "claim": script.Claim, "cancel": script.Cancel, "poll": script.Poll,
-		"reentrant_acquire": script.ReentrantAcquire, "reentrant_enter": script.ReentrantEnter, "reentrant_renew": script.ReentrantRenew,
+		"reentrant_acquire": script.ReentrantAcquire, "reentrant_enter": script.ReentrantEnter,
+		"reentrant_renew":   script.ReentrantRenew,
 		"reentrant_release": script.ReentrantRelease, "reentrant_transfer": script.ReentrantTransfer,
-		"rw_try": script.RWTry, "rw_enqueue": script.RWEnqueue, "rw_claim": script.RWClaim, "rw_cancel": script.RWCancel, "rw_poll": script.RWPoll,
+		"rw_try": script.RWTry, "rw_enqueue": script.RWEnqueue, "rw_claim": script.RWClaim, "rw_cancel": script.RWCancel,
+		"rw_poll":  script.RWPoll,
 		"rw_enter": script.RWEnter, "rw_renew": script.RWRenew, "rw_release": script.RWRelease,
 	} {
 		sources[name] = one.Source

@@ -81,7 +81,8 @@ func evict(t *testing.T, policy string, keys []string, acquire func(*redistest.S
 	t.Helper()
 	s := redistest.Start(t, "--maxmemory-policy", policy)
 	acquire(s)
-	used, err := redis.Int64(s.Do(t, "EVAL", "return tonumber(string.match(redis.call('INFO', 'memory'), 'used_memory:(%d+)'))", 0), nil)
+	used, err := redis.Int64(s.Do(t, "EVAL", "return tonumber(string.match(redis.call('INFO', 'memory'), "+
+		"'used_memory:(%d+)'))", 0), nil)
 	require.NoError(t, err)
 	s.Do(t, "CONFIG", "SET", "maxmemory", used+500_000)
 	conn := s.Dial(t)

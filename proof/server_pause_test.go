@@ -135,7 +135,8 @@ func TestStoppedServerDoesNotMakeTwoHolders(t *testing.T) {
 // holdForAWhile returns the time from the grant to the last moment at which the
 // hold reported to be valid.
 func holdForAWhile(ctx context.Context, c *relock.Client, lease time.Duration) (validTime, bool) {
-	h, err := relock.NewRedisLock("k", c, relock.WithWatchdog(lease), relock.WithBlock(), relock.WithPollInterval(5*time.Millisecond)).Acquire(ctx)
+	h, err := relock.NewRedisLock("k", c,
+		relock.WithWatchdog(lease), relock.WithBlock(), relock.WithPollInterval(5*time.Millisecond)).Acquire(ctx)
 	if err != nil {
 		return validTime{}, false // ctx has ended
 	}

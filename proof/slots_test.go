@@ -17,7 +17,8 @@ import (
 )
 
 // movedModes are the locks whose slot moves.
-var movedModes = append(slices.Clone(locktest.QueueModes), locktest.QueueMode{Kind: "RWLock"}, locktest.QueueMode{Kind: "RWLock", Fair: true})
+var movedModes = append(slices.Clone(locktest.QueueModes), locktest.QueueMode{Kind: "RWLock"},
+	locktest.QueueMode{Kind: "RWLock", Fair: true})
 
 // slotTest is locks of all kinds that have one slot.
 type slotTest struct {
@@ -38,7 +39,8 @@ type slotTest struct {
 func TestHandOffsWhileSlotsMove(t *testing.T) {
 	s := newSlotTest(t)
 	for _, pause := range pick(
-		slices.Concat(slices.Repeat([]time.Duration{0}, 10), slices.Repeat([]time.Duration{300 * time.Millisecond}, 5), slices.Repeat([]time.Duration{time.Second}, 5)),
+		slices.Concat(slices.Repeat([]time.Duration{0}, 10), slices.Repeat([]time.Duration{300 * time.Millisecond}, 5),
+			slices.Repeat([]time.Duration{time.Second}, 5)),
 		[]time.Duration{0, 300 * time.Millisecond},
 	) {
 		s.move(pause)
@@ -55,7 +57,9 @@ func TestHandOffsWhileSlotsMove(t *testing.T) {
 
 func newSlotTest(t *testing.T) *slotTest {
 	t.Helper()
-	s := &slotTest{T: t, cluster: redistest.StartCluster(t, 3, 0), load: locktest.NewLoad(t), gaps: map[string][]time.Duration{}}
+	s := &slotTest{
+		T: t, cluster: redistest.StartCluster(t, 3, 0), load: locktest.NewLoad(t), gaps: map[string][]time.Duration{},
+	}
 	s.load.Lossless = true
 	for _, m := range movedModes {
 		flow := locktest.NewClusterBench(t, s.cluster, m, competing)

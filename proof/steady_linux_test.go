@@ -70,7 +70,8 @@ func TestNoWaiterStarvesUnderSteadyLoad(t *testing.T) {
 			slices.Sort(waits)
 			longest := waits[len(waits)-1]
 			t.Logf("%d grants, %d to %d each; waits: median %v, 99 %% %v, longest %v", len(waits), fewest, most,
-				waits[len(waits)/2].Round(time.Microsecond), waits[len(waits)*99/100].Round(time.Microsecond), longest.Round(time.Microsecond))
+				waits[len(waits)/2].Round(time.Microsecond), waits[len(waits)*99/100].Round(time.Microsecond),
+				longest.Round(time.Microsecond))
 			watch.Check(longest, time.Duration(pick(1, 5))*time.Second)
 			require.Greater(t, 2*fewest, most, "grants of a goroutine")
 		})

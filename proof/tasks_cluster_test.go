@@ -80,7 +80,8 @@ func TestTasksOnACluster(t *testing.T) {
 			s.requireAgainOnly(failed)
 		}
 		slices.Sort(took)
-		t.Logf("%d tasks, %d runs again; idle worker: start after %v, at most %v", len(s.runs), s.again(), took[len(took)/2], took[len(took)-1])
+		t.Logf("%d tasks, %d runs again; idle worker: start after %v, at most %v",
+			len(s.runs), s.again(), took[len(took)/2], took[len(took)-1])
 		require.Less(t, took[len(took)/2], locktest.NotifyLimit)
 	})
 }
@@ -106,7 +107,8 @@ func newClusterTasks(t *testing.T) *clusterTasks {
 // open returns a queue of a new client.
 func (s *clusterTasks) open(name string) *queue.Queue {
 	s.Helper()
-	q, err := queue.New(name, locktest.ClusterClient(s, s.cluster, relock.WithKeyPrefix(prefix)), queue.WithLease(tasksLease), queue.WithUnique(time.Hour))
+	q, err := queue.New(name, locktest.ClusterClient(s, s.cluster, relock.WithKeyPrefix(prefix)),
+		queue.WithLease(tasksLease), queue.WithUnique(time.Hour))
 	require.NoError(s, err)
 	return q
 }
@@ -258,7 +260,8 @@ func (s *clusterTasks) requireAgainOnly(failed time.Time) {
 	defer s.mu.Unlock()
 	for id, runs := range s.runs {
 		for _, r := range runs[:len(runs)-1] {
-			require.True(s, r.acked != nil || r.until.After(failed.Add(-time.Second)), "%s ran again after it was acknowledged", id)
+			require.True(s, r.acked != nil || r.until.After(failed.Add(-time.Second)),
+				"%s ran again after it was acknowledged", id)
 		}
 	}
 }

@@ -39,7 +39,8 @@ func TestTaskStateMachine(t *testing.T) {
 	b.conn = b.server.Dial(t)
 	t.Cleanup(func() { _ = b.conn.Close() })
 	for _, f := range taskFaults {
-		b.proxy.On(func(args []string) bool { return isScript(args) && b.armed.CompareAndSwap(f.name, "") }, faults.Every, f.action)
+		b.proxy.On(func(args []string) bool { return isScript(args) && b.armed.CompareAndSwap(f.name, "") },
+			faults.Every, f.action)
 	}
 	b.loadReceive()
 	rapid.Check(t, b.run)
@@ -168,7 +169,8 @@ func (b *taskBench) run(r *rapid.T) {
 
 // open returns a new client, and its queue.
 func (m *taskMachine) open(r *rapid.T) (*relock.Client, *queue.Queue) {
-	c, err := relock.NewClient(m.proxy.Network, m.proxy.Address, "", relock.WithKeyPrefix(serverPrefix), relock.WithCommandTimeout(taskTimeout))
+	c, err := relock.NewClient(m.proxy.Network, m.proxy.Address, "",
+		relock.WithKeyPrefix(serverPrefix), relock.WithCommandTimeout(taskTimeout))
 	require.NoError(r, err)
 	q, err := queue.New("machine", c, queue.WithLease(modelTaskTime), queue.WithMaxAttempts(modelAttempts),
 		queue.WithMaxInterruptions(modelFatal), queue.WithUnique(m.model.unique))

@@ -76,7 +76,9 @@ func (m *taskMachine) requeueStep(r *rapid.T) {
 // due.
 func (m *taskMachine) clockStep(r *rapid.T) {
 	m.proxy.Release() // a copy is not late by many leases
-	jump := m.later(rapid.SampledFrom([]time.Duration{3 * time.Minute, 11 * time.Minute, 23 * time.Minute, 61 * time.Minute}).Draw(r, "jump"))
+	jump := m.later(rapid.SampledFrom([]time.Duration{
+		3 * time.Minute, 11 * time.Minute, 23 * time.Minute, 61 * time.Minute,
+	}).Draw(r, "jump"))
 	m.trail = append(m.trail, fmt.Sprint("clock jumps by ", jump))
 	m.clock.Advance(m.t, jump)
 	m.collect(r)

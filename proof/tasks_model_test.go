@@ -202,7 +202,8 @@ func (m *taskModel) isDue(at map[string]int64) bool {
 // String describes what the server must have.
 func (m *taskModel) String() string {
 	s := taskState{
-		due: m.ordered('d', byDue), delayed: m.ordered('w', byDue), leased: m.ordered('l', byID), behind: m.ordered('o', byJoined), dead: m.ordered('z', byDied),
+		due: m.ordered('d', byDue), delayed: m.ordered('w', byDue), leased: m.ordered('l', byID),
+		behind: m.ordered('o', byJoined), dead: m.ordered('z', byDied),
 		suspect: m.ordered('s', byDue),
 		all:     slices.Collect(maps.Keys(m.tasks)),
 	}

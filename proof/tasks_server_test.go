@@ -53,14 +53,16 @@ func TestTasksSurviveARestart(t *testing.T) {
 	const lease, delay = 5 * time.Second, 2 * time.Second
 	s := redistest.Start(t, appendOnly("always")...)
 	crashing := clientOf(t, s)
-	q, crashed := taskQueueOf(t, clientOf(t, s), queue.WithLease(lease), queue.WithUnique(time.Hour)), taskQueueOf(t, crashing, queue.WithLease(lease))
+	q, crashed := taskQueueOf(t, clientOf(t, s), queue.WithLease(lease), queue.WithUnique(time.Hour)),
+		taskQueueOf(t, crashing, queue.WithLease(lease))
 	fail := queue.Task{ID: "fails"}
 	require.NoError(t, putTasks(t.Context(), q, queue.Task{ID: "done"}, fail, queue.Task{ID: "crashes"}))
 	require.NoError(t, takeTask(t, q, "done").Ack(t.Context()))
 	require.NoError(t, takeTask(t, q, "fails").DeadLetter(t.Context(), fmt.Errorf("why")))
 	lost := takeTask(t, crashed, "crashes")
 	begun := time.Now()
-	require.NoError(t, putTasks(t.Context(), q, queue.Task{ID: "k1", Key: "k"}, queue.Task{ID: "k2", Key: "k"}, queue.Task{ID: "k3", Key: "k"},
+	require.NoError(t, putTasks(t.Context(), q, queue.Task{ID: "k1", Key: "k"}, queue.Task{ID: "k2", Key: "k"},
+		queue.Task{ID: "k3", Key: "k"},
 		queue.Task{ID: "late", Delay: delay}, queue.Task{ID: "x"}, queue.Task{ID: "y"}))
 	running := takeTask(t, q, "k1")
 
@@ -104,7 +106,8 @@ func TestServerClockForwardEndsDeliveries(t *testing.T) {
 	s, clock := redistest.StartWithClock(t)
 	watched := taskQueueOf(t, clientOf(t, s), queue.WithLease(3*time.Second))
 	q := taskQueueOf(t, clientOf(t, s), queue.WithLease(time.Minute))
-	require.NoError(t, putTasks(t.Context(), q, queue.Task{ID: "watched", Key: "k"}, queue.Task{ID: "long"}, queue.Task{ID: "behind", Key: "k"}, queue.Task{ID: "late", Delay: clockJump}))
+	require.NoError(t, putTasks(t.Context(), q, queue.Task{ID: "watched", Key: "k"}, queue.Task{ID: "long"},
+		queue.Task{ID: "behind", Key: "k"}, queue.Task{ID: "late", Delay: clockJump}))
 	first, second := takeTask(t, watched, "watched"), takeTask(t, q, "long")
 	clock.Advance(t, clockJump)
 	require.ErrorIs(t, testkit.EndedWithin(t, first.Context(), patience), relock.ErrLockLost, "by its renewal")
@@ -128,7 +131,8 @@ func TestServerClockBackDelaysTasks(t *testing.T) {
 	t.Parallel()
 	s, clock := redistest.StartWithClock(t)
 	q, other := taskQueueOf(t, clientOf(t, s), queue.WithLease(time.Second)), taskQueueOf(t, clientOf(t, s))
-	require.NoError(t, putTasks(t.Context(), q, queue.Task{ID: "running"}, queue.Task{ID: "held", Key: "held"}, queue.Task{ID: "behind", Key: "held"},
+	require.NoError(t, putTasks(t.Context(), q, queue.Task{ID: "running"}, queue.Task{ID: "held", Key: "held"},
+		queue.Task{ID: "behind", Key: "held"},
 		queue.Task{ID: "k1", Key: "k"}, queue.Task{ID: "queued"}))
 	running, held := takeTask(t, q, "running"), takeTask(t, q, "held")
 	clock.Advance(t, -clockJump)
@@ -141,7 +145,8 @@ func TestServerClockBackDelaysTasks(t *testing.T) {
 		return d
 	}
 	require.NoError(t, putTasks(t.Context(), other, queue.Task{ID: "k2", Key: "k"}))
-	require.NoError(t, putTasks(t.Context(), other, queue.Task{ID: "new"}, queue.Task{ID: "n1", Key: "n"}, queue.Task{ID: "n2", Key: "n"}))
+	require.NoError(t,
+		putTasks(t.Context(), other, queue.Task{ID: "new"}, queue.Task{ID: "n1", Key: "n"}, queue.Task{ID: "n2", Key: "n"}))
 	for _, id := range []string{"new", "n1", "n2"} {
 		require.NoError(t, rises(takeTask(t, other, id)).Ack(t.Context()))
 	}

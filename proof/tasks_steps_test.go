@@ -87,7 +87,8 @@ func (m *taskMachine) enqueueStep(r *rapid.T) {
 	for _, id := range rapid.SliceOfNDistinct(rapid.SampledFrom(machineTasks), 1, 3, rapid.ID).Draw(r, "ids") {
 		t := queue.Task{ID: id, Key: rapid.SampledFrom(taskOrders).Draw(r, "key"), Payload: []byte(payloadOf(id))}
 		if rapid.IntRange(0, 3).Draw(r, "delayed") == 3 {
-			t.Delay = m.later(rapid.SampledFrom([]time.Duration{20 * time.Minute, 50 * time.Minute}).Draw(r, "delay")) + time.Duration(len(tasks))*10*time.Second
+			t.Delay = m.later(rapid.SampledFrom([]time.Duration{20 * time.Minute, 50 * time.Minute}).Draw(r, "delay")) +
+				time.Duration(len(tasks))*10*time.Second
 		}
 		tasks = append(tasks, t)
 	}

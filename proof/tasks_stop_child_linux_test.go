@@ -38,7 +38,8 @@ func taskHolderRole(self *faults.Self) error {
 		all = all[1:]
 		cause := d.Err()
 		err := settleLate(d, verb)
-		self.Emit("settled", errors.Is(cause, relock.ErrLockLost), errors.Is(err, relock.ErrLockLost), errors.Is(err, relock.ErrNotHeld), err)
+		self.Emit("settled", errors.Is(cause, relock.ErrLockLost), errors.Is(err, relock.ErrLockLost),
+			errors.Is(err, relock.ErrNotHeld), err)
 	}
 	return client.Close()
 }

@@ -25,7 +25,8 @@ func TestTasksOfStoppedWorker(t *testing.T) {
 	q, err := queue.New(tasksQueue, newParentClient(t, server))
 	require.NoError(t, err)
 	for i, verb := range verbs {
-		require.NoError(t, putTasks(t.Context(), q, queue.Task{ID: verb, Key: fmt.Sprint(i)}, queue.Task{ID: "behind " + verb, Key: fmt.Sprint(i)}))
+		require.NoError(t, putTasks(t.Context(), q, queue.Task{ID: verb, Key: fmt.Sprint(i)},
+			queue.Task{ID: "behind " + verb, Key: fmt.Sprint(i)}))
 	}
 	child := spawnTaskHolder(t, server, lease, len(verbs))
 	child.Next("took", patience)
@@ -39,7 +40,8 @@ func TestTasksOfStoppedWorker(t *testing.T) {
 			require.Greater(t, d.Fence(), again[i-1].Fence())
 		}
 		child.Send(d.ID)
-		require.Equal(t, []string{"true", "true", "true"}, child.Next("settled", patience).Values[:3], "%s: lost before, ErrLockLost and ErrNotHeld", d)
+		require.Equal(t, []string{"true", "true", "true"}, child.Next("settled", patience).Values[:3],
+			"%s: lost before, ErrLockLost and ErrNotHeld", d)
 	}
 	child.End(patience)
 	s, err := q.Stats(t.Context())
@@ -57,7 +59,8 @@ func TestTasksOfStoppedWorker(t *testing.T) {
 
 func spawnTaskHolder(t *testing.T, s *redistest.Server, lease time.Duration, n int) *faults.Child {
 	t.Helper()
-	return faults.Spawn(t, "taskholder", s.Network, s.Address, strconv.FormatInt(lease.Milliseconds(), 10), strconv.Itoa(n))
+	return faults.Spawn(t, "taskholder", s.Network, s.Address,
+		strconv.FormatInt(lease.Milliseconds(), 10), strconv.Itoa(n))
 }
 
 // receiveAll waits for so many deliveries.

@@ -41,7 +41,8 @@ func waitersRole(self *faults.Self) error {
 	}
 	lease, _ := strconv.Atoi(self.Args[5])
 	count, _ := strconv.Atoi(self.Args[6])
-	lock := waitedLock(self.Args[2], self.Args[3], self.Args[4], client, relock.WithWatchdog(time.Duration(lease)*time.Millisecond))
+	lock := waitedLock(self.Args[2], self.Args[3], self.Args[4], client,
+		relock.WithWatchdog(time.Duration(lease)*time.Millisecond))
 	ctx, cancel := context.WithCancel(context.Background())
 	unlock := make(chan struct{})
 	var group sync.WaitGroup

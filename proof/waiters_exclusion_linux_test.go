@@ -19,7 +19,8 @@ func TestExclusionOfWaiters(t *testing.T) {
 		var children []*faults.Child
 		start := time.Now()
 		for range competing {
-			children = append(children, faults.Spawn(b, "counters", b.server.Network, b.server.Address, b.kind, b.mode, waitedKey, path, strconv.Itoa(times)))
+			children = append(children, faults.Spawn(b, "counters",
+				b.server.Network, b.server.Address, b.kind, b.mode, waitedKey, path, strconv.Itoa(times)))
 		}
 		for _, child := range children {
 			require.Equal(b, "true", child.Next("counted", 5*patience).Values[0])

@@ -41,7 +41,8 @@ func wrongClocks(t *testing.T) (path string) {
 	source := string(text)
 	for _, change := range [][2]string{
 		{"import (\n", "import (\n\t\"syscall\"\n"},
-		{"func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n", "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n\tsec += relockWrong\n"},
+		{"func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n", "func Now() Time {\n\tsec, nsec, " +
+			"mono := runtimeNow()\n\tsec += relockWrong\n"},
 	} {
 		require.Equal(t, 1, strings.Count(source, change[0]), "this Go does not have what is to be changed: %q", change[0])
 		source = strings.Replace(source, change[0], change[1], 1)
@@ -112,7 +113,8 @@ func (b *waitBench) countTogether(programs []faults.Program) {
 	path, shared := newShared[register](b)
 	var children []*faults.Child
 	for _, p := range programs {
-		children = append(children, p.Spawn(b, "counters", b.server.Network, b.server.Address, b.kind, b.mode, "counted", path, strconv.Itoa(times)))
+		children = append(children,
+			p.Spawn(b, "counters", b.server.Network, b.server.Address, b.kind, b.mode, "counted", path, strconv.Itoa(times)))
 	}
 	for _, child := range children {
 		require.Equal(b, "true", child.Next("counted", 5*patience).Values[0])

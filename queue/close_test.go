@@ -236,7 +236,8 @@ func TestEndAtEachStep(t *testing.T) {
 				if !done {
 					require.NoError(t, receiveEnded(t, s, e.other, "a").Ack(t.Context()))
 				}
-				eventually(t, e.other, "all is done, and nobody idle", func(s queue.Stats) bool { return isEmpty(s) && s.Idle == 0 })
+				eventually(t, e.other,
+					"all is done, and nobody idle", func(s queue.Stats) bool { return isEmpty(s) && s.Idle == 0 })
 			})
 		}
 	}

@@ -132,7 +132,8 @@ func TestRetriesGoBehindWhatIsDue(t *testing.T) {
 
 // Tasks that fail again and again, without a back-off, leave workers to others.
 func TestFailingTasksLetOthersRun(t *testing.T) {
-	q := newQueue(t, redistest.Shared(t), queue.WithBackoff(func(int, error) time.Duration { return 0 }), queue.WithMaxAttempts(1_000_000))
+	q := newQueue(t, redistest.Shared(t),
+		queue.WithBackoff(func(int, error) time.Duration { return 0 }), queue.WithMaxAttempts(1_000_000))
 	done := make(chan struct{})
 	enqueue(t, q, "", "1", "2", "3", "4", "good")
 	stop := processing(t, q, func(_ context.Context, d *queue.Delivery) error {
@@ -279,7 +280,8 @@ func TestReceiveLeaves(t *testing.T) {
 	q, producer := newQueue(t, s), newQueue(t, s)
 	idle := func(n int64) { // Stats leaves out those that have not asked for long
 		t.Helper()
-		testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "ZCARD", "relock:queue:{"+t.Name()+"}:i") == n }, "idle receivers")
+		testkit.Eventually(t, testkit.Patience,
+			func() bool { return s.Do(t, "ZCARD", "relock:queue:{"+t.Name()+"}:i") == n }, "idle receivers")
 	}
 	for range 5 {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -45,7 +45,8 @@ func (p *process) leaveBehind() error {
 	}
 	var all []error
 	if len(due) > 0 {
-		all = append(all, fmt.Errorf("functions have not returned, their tasks are due again when their leases end: %s", named(due)))
+		all = append(all,
+			fmt.Errorf("functions have not returned, their tasks are due again when their leases end: %s", named(due)))
 	}
 	if len(settled) > 0 {
 		all = append(all, fmt.Errorf("functions have not returned, their tasks were settled: %s", named(settled)))

@@ -32,7 +32,9 @@ func ExampleQueue_Enqueue() {
 	mails, _, stop := open("mails")
 	defer stop()
 	ctx := context.Background()
-	welcome := queue.Task{ID: "welcome 7", Key: "customer 7", Payload: []byte("welcome"), Header: map[string]string{"trace": "42"}}
+	welcome := queue.Task{
+		ID: "welcome 7", Key: "customer 7", Payload: []byte("welcome"), Header: map[string]string{"trace": "42"},
+	}
 	reminder := queue.Task{Key: "customer 7", Delay: 24 * time.Hour}
 	ids, err := mails.Enqueue(ctx, welcome, reminder)
 	fmt.Println(ids[0], err)

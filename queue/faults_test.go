@@ -95,7 +95,8 @@ func (c *faultCell) temporary(err error) {
 func each(t *testing.T, run func(c *faultCell), opts ...queue.Option) {
 	s := redistest.StartTCP(t)
 	for _, one := range []*script.TaskScript{
-		script.TaskEnqueue, script.TaskPut, script.TaskReceive, script.TaskSettle, script.TaskRenew, script.TaskRemove, script.TaskRequeue,
+		script.TaskEnqueue, script.TaskPut, script.TaskReceive, script.TaskSettle, script.TaskRenew, script.TaskRemove,
+		script.TaskRequeue,
 		script.TaskStats, script.TaskDead, script.TaskGate, script.TaskPause,
 		script.TaskRequeueDied, script.TaskGet, script.TaskList,
 	} {

@@ -28,7 +28,9 @@ func TestGatePassesOverPausedKeys(t *testing.T) {
 	h := hold(t, locker, t.Name())
 	var tasks []queue.Task
 	for i := range paused {
-		task := queue.Task{ID: fmt.Sprint("paused ", i), Key: fmt.Sprint("k", i), Header: map[string]string{lockHeader: t.Name()}}
+		task := queue.Task{
+			ID: fmt.Sprint("paused ", i), Key: fmt.Sprint("k", i), Header: map[string]string{lockHeader: t.Name()},
+		}
 		tasks = append(tasks, task)
 	}
 	require.NoError(t, put(t.Context(), q, tasks...))

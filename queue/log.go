@@ -36,7 +36,8 @@ func (d *Delivery) logEnd(outcome Outcome, reason string) {
 // gone: nobody settles those. The receive that found them reports them.
 func (r *receiver) logDead(all []taken) {
 	for _, t := range all {
-		r.queue.engine.Logger.Warn("relock: a task is a dead letter", "queue", r.queue.name, "id", t.id, "key", string(t.record),
+		r.queue.engine.Logger.Warn("relock: a task is a dead letter", "queue", r.queue.name, "id", t.id,
+			"key", string(t.record),
 			"attempt", t.attempt, "interruptions", t.interrupted, "reason", "its worker was gone")
 	}
 }

@@ -24,7 +24,8 @@ func logged(t *testing.T, s *redistest.Server, opts ...queue.Option) (*queue.Que
 // Each failed attempt is logged, and each dead letter, with what finds the task
 // and without its payload.
 func TestFailuresAreLogged(t *testing.T) {
-	q, log := logged(t, redistest.Shared(t), queue.WithMaxAttempts(2), queue.WithBackoff(func(int, error) time.Duration { return 0 }))
+	q, log := logged(t, redistest.Shared(t),
+		queue.WithMaxAttempts(2), queue.WithBackoff(func(int, error) time.Duration { return 0 }))
 	stop := processing(t, q, func(_ context.Context, d *queue.Delivery) error {
 		switch d.ID {
 		case "fails":
@@ -39,9 +40,12 @@ func TestFailuresAreLogged(t *testing.T) {
 	eventually(t, q, "all have ended", func(s queue.Stats) bool { return isEmpty(s) && s.Dead == 2 })
 	require.NoError(t, stop())
 	about := " queue=" + t.Name() + " id="
-	require.Equal(t, 1, log.Lines("level=INFO", "an attempt at a task failed", about+"fails key=k attempt=1 reason=broken"), log.String())
-	require.Equal(t, 1, log.Lines("level=WARN", "a task is a dead letter", about+"fails key=k attempt=2 reason=broken"), log.String())
-	require.Equal(t, 1, log.Lines("level=WARN", "a task is a dead letter", about+`permanent key="" attempt=1 reason=hopeless`), log.String())
+	require.Equal(t, 1,
+		log.Lines("level=INFO", "an attempt at a task failed", about+"fails key=k attempt=1 reason=broken"), log.String())
+	require.Equal(t, 1,
+		log.Lines("level=WARN", "a task is a dead letter", about+"fails key=k attempt=2 reason=broken"), log.String())
+	require.Equal(t, 1,
+		log.Lines("level=WARN", "a task is a dead letter", about+`permanent key="" attempt=1 reason=hopeless`), log.String())
 	require.Equal(t, 3, log.Lines("relock: "), "nothing is logged of what works: %s", log.String())
 	require.NotContains(t, log.String(), "of fails")
 }

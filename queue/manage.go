@@ -39,7 +39,8 @@ func (q *Queue) Remove(ctx context.Context, id string) error {
 		return nil
 	}
 	if d.Exists() {
-		return q.wrap("remove", errs.Both(relock.ErrUnconfirmed, fmt.Errorf("sent twice, the second request found no task %.64q", id)))
+		return q.wrap("remove",
+			errs.Both(relock.ErrUnconfirmed, fmt.Errorf("sent twice, the second request found no task %.64q", id)))
 	}
 	return q.wrap("remove", errs.Both(ErrNotFound, fmt.Errorf("%.64q", id)))
 }

@@ -115,5 +115,6 @@ func (s *settings) check(m *lockspec.Problems) {
 	m.Check(s.inFlight >= 0 && s.inFlight <= maxInFlight, "WithMaxInFlight: %d is not 0 to %d", s.inFlight, maxInFlight)
 	m.Check(len(s.label) <= lockspec.MaxLabel, "WithLabel: %d bytes when escaped are above %d", len(s.label),
 		lockspec.MaxLabel)
-	m.Check(s.age > 0 && s.age <= lockspec.MaxLease, "WithDeadLetterLimit: %v is not above 0 and up to %v", s.age, lockspec.MaxLease)
+	m.Check(s.age > 0 && s.age <= lockspec.MaxLease, "WithDeadLetterLimit: %v is not above 0 and up to %v",
+		s.age, lockspec.MaxLease)
 }

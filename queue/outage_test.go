@@ -20,12 +20,16 @@ func TestProcessWithoutAServerIsLogged(t *testing.T) {
 	s := redistest.StartTCP(t)
 	p := faults.Start(t, s.Network, s.Address)
 	log := &testkit.Log{}
-	q := queueOf(t, newClient(t, &redistest.Server{Network: p.Network, Address: p.Address}, relock.WithLogger(log.Logger())))
+	q := queueOf(t,
+		newClient(t, &redistest.Server{Network: p.Network, Address: p.Address}, relock.WithLogger(log.Logger())))
 	p.Refuse()
 	ctx, cancel := context.WithCancel(t.Context())
-	result := testkit.Async(t, func() error { return q.Process(ctx, func(context.Context, *queue.Delivery) error { return nil }) })
+	result := testkit.Async(t, func() error {
+		return q.Process(ctx, func(context.Context, *queue.Delivery) error { return nil })
+	})
 	testkit.Eventually(t, testkit.Patience, func() bool {
-		return log.Lines("level=WARN", "no usable server for waiting calls", " server="+p.Address+" ", "connection refused") == 1
+		return log.Lines("level=WARN", "no usable server for waiting calls", " server="+p.Address+" ",
+			"connection refused") == 1
 	}, "it is logged")
 	p.Accept()
 	testkit.Eventually(t, testkit.Patience, func() bool {

@@ -91,13 +91,15 @@ func TestHangingFunctionEndsAsADeadLetter(t *testing.T) {
 			}
 			enqueue(t, producer, "k", "hangs", "behind it")
 			enqueue(t, producer, "", "1", "2", "3")
-			eventually(t, producer, "the others are done, and it is dead", func(s queue.Stats) bool { return isEmpty(s) && s.Dead == 1 })
+			eventually(t, producer,
+				"the others are done, and it is dead", func(s queue.Stats) bool { return isEmpty(s) && s.Dead == 1 })
 			others, attempts, dead := int64(0), 0, 0
 			for i, h := range all {
 				others += h.others.Load()
 				begun, most := h.counts()
 				require.LessOrEqual(t, most, 1, "in one process")
-				require.Equal(t, begun, logs[i].Lines("level=WARN", "still runs", " id=hangs key=k attempt=", " what=function after=30ms"), logs[i].String())
+				require.Equal(t, begun, logs[i].Lines("level=WARN", "still runs", " id=hangs key=k attempt=",
+					" what=function after=30ms"), logs[i].String())
 				attempts += logs[i].Lines("level=INFO", "an attempt at a task failed", " id=hangs ")
 				dead += logs[i].Lines("level=WARN", "a task is a dead letter", " id=hangs key=k attempt=3 ")
 			}
@@ -171,7 +173,9 @@ func TestOverdueWithoutTimeout(t *testing.T) {
 
 // Hooks and back-offs that hang are found likewise, and take one worker.
 func TestHooksThatHang(t *testing.T) {
-	for what, isSettledBy := range map[string]queue.Outcome{"hook Received": queue.Failed, "WithBackoff": queue.Failed, "hook Finished": queue.Acknowledged} {
+	for what, isSettledBy := range map[string]queue.Outcome{
+		"hook Received": queue.Failed, "WithBackoff": queue.Failed, "hook Finished": queue.Acknowledged,
+	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			h := newHanging()
@@ -230,7 +234,8 @@ func TestOverdueAfterItsOwnSettle(t *testing.T) {
 	}, queue.WithTimeout(short))
 	t.Cleanup(h.free) // before Process is waited for
 	enqueue(t, q, "", "hangs")
-	testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines("level=WARN", "still runs") == 1 }, "it is reported")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return log.Lines("level=WARN", "still runs") == 1 }, "it is reported")
 	eventually(t, q, "it is done", isEmpty)
 	h.free()
 	require.NoError(t, stop())

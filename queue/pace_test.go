@@ -92,7 +92,8 @@ func TestDeadLettersWithoutAnswer(t *testing.T) {
 	p := faults.Start(t, s.Network, s.Address)
 	dead := faults.Script(script.TaskDead.SHA)
 	p.On(dead, faults.Every, faults.DropAnswer)
-	q := queueOf(t, newClient(t, &redistest.Server{Network: p.Network, Address: p.Address}, relock.WithCommandTimeout(500*time.Millisecond)))
+	q := queueOf(t, newClient(t, &redistest.Server{Network: p.Network, Address: p.Address},
+		relock.WithCommandTimeout(500*time.Millisecond)))
 	var ends []error
 	for _, err := range q.DeadLetters(t.Context()) {
 		ends = append(ends, err)

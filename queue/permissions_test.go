@@ -56,7 +56,8 @@ func TestDenied(t *testing.T) {
 	require.ErrorIs(t, put(t.Context(), q, queue.Task{}), relock.ErrDenied)
 	_, err = q.Receive(t.Context(), 1)
 	require.ErrorIs(t, err, relock.ErrDenied)
-	require.ErrorIs(t, q.Process(t.Context(), func(context.Context, *queue.Delivery) error { return nil }), relock.ErrDenied)
+	require.ErrorIs(t, q.Process(t.Context(), func(context.Context, *queue.Delivery) error { return nil }),
+		relock.ErrDenied)
 	_, err = q.Stats(t.Context())
 	require.ErrorIs(t, err, relock.ErrDenied)
 	for _, err := range q.DeadLetters(t.Context()) {
@@ -93,7 +94,8 @@ func TestPermissions(t *testing.T) {
 	}
 	allow(commands...)
 	var log bytes.Buffer
-	c, err := relock.NewClient(s.Network, s.Address, "secret", relock.WithUsername("worker"), relock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	c, err := relock.NewClient(s.Network, s.Address, "secret",
+		relock.WithUsername("worker"), relock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	q := queueOf(t, c, queue.WithUnique(time.Millisecond), queue.WithMaxAttempts(2))
@@ -102,7 +104,8 @@ func TestPermissions(t *testing.T) {
 	all := func() error {
 		ctx := t.Context()
 		err := errors.Join(
-			put(ctx, q, queue.Task{ID: "a", Key: "k"}, queue.Task{ID: "b", Key: "k"}, queue.Task{ID: "c", Key: "k"}, queue.Task{ID: "late", Delay: time.Hour}),
+			put(ctx, q, queue.Task{ID: "a", Key: "k"}, queue.Task{ID: "b", Key: "k"}, queue.Task{ID: "c", Key: "k"},
+				queue.Task{ID: "late", Delay: time.Hour}),
 			put(ctx, plain, queue.Task{ID: "plain", Delay: time.Hour}))
 		err = errors.Join(err, put(ctx, plain, queue.Task{ID: "now"}), plain.Remove(ctx, "now"))
 		if err != nil {

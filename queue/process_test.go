@@ -18,7 +18,9 @@ import (
 )
 
 // processing runs Process until stop is called, which returns its error.
-func processing(t testing.TB, q *queue.Queue, fn func(context.Context, *queue.Delivery) error, opts ...queue.ProcessOption) (stop func() error) {
+func processing(
+	t testing.TB, q *queue.Queue, fn func(context.Context, *queue.Delivery) error, opts ...queue.ProcessOption,
+) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	result := testkit.Async(t, func() error { return q.Process(ctx, fn, opts...) })
@@ -160,7 +162,8 @@ func TestProcessMistakes(t *testing.T) {
 	c := newClient(t, redistest.Shared(t))
 	q := queueOf(t, c)
 	fn := func(context.Context, *queue.Delivery) error { return nil }
-	err := q.Process(t.Context(), nil, nil, queue.WithWorkers(0), queue.WithTimeout(-1), queue.WithGrace(-1), queue.WithLocker(nil, func(queue.Task) string { return "" }))
+	err := q.Process(t.Context(), nil, nil, queue.WithWorkers(0), queue.WithTimeout(-1), queue.WithGrace(-1),
+		queue.WithLocker(nil, func(queue.Task) string { return "" }))
 	require.ErrorIs(t, err, relock.ErrInvalid)
 	for _, what := range []string{"fn:", "opts[0]", "WithWorkers", "WithTimeout", "WithGrace", "WithLocker"} {
 		require.ErrorContains(t, err, what)

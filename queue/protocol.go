@@ -121,5 +121,6 @@ func (p *protocol) Settle() error {
 // retried returns the settle for the retrier.
 func (p *protocol) retried() *background.Release {
 	settle := func(time.Time) script.Call { return p.settlement() }
-	return background.NewRelease(p.queue.name+"/"+p.id, p.queue.set.lease, p.queue.set.lease, script.Indeterminate{}, settle)
+	return background.NewRelease(p.queue.name+"/"+p.id, p.queue.set.lease, p.queue.set.lease,
+		script.Indeterminate{}, settle)
 }

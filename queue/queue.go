@@ -90,8 +90,11 @@ func (q *Queue) run(ctx context.Context, s *script.TaskScript, args ...any) (dri
 	return q.runOn(ctx, s, s.On(q.redis, q.receiver.name), args)
 }
 
-func (q *Queue) runOn(ctx context.Context, s *script.TaskScript, keys []string, args []any) (driver.Result, script.Indeterminate) {
-	return script.Run(ctx, q.engine.Driver, driver.Limits{}, script.Call{Script: s.Script, Together: keys, Args: args}, nil)
+func (q *Queue) runOn(
+	ctx context.Context, s *script.TaskScript, keys []string, args []any,
+) (driver.Result, script.Indeterminate) {
+	return script.Run(ctx, q.engine.Driver, driver.Limits{},
+		script.Call{Script: s.Script, Together: keys, Args: args}, nil)
 }
 
 // unconfirmed returns the error of a request that may have been executed, and

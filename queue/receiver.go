@@ -129,7 +129,8 @@ func (r *receiver) stop() {
 			return
 		}
 	}
-	job := background.NewRelease(r.queue.name, r.queue.set.lease, 0, script.Indeterminate{}, func(time.Time) script.Call { return stop })
+	job := background.NewRelease(r.queue.name, r.queue.set.lease,
+		0, script.Indeterminate{}, func(time.Time) script.Call { return stop })
 	job.BestEffort = true // its leases end by themselves
 	e.Retrier.Retry(job)
 }
@@ -203,7 +204,9 @@ func (r *receiver) receive(ctx context.Context, a ask) (received, error) {
 		r.queue.engine.Queue.Heartbeat(r.queue.redis, o.Sent, answer.heard)
 	}
 	// The answer to a second copy has the deliveries only.
-	got := received{again: answer.code == script.More || unknown.Exists(), noRoom: answer.code == script.Full, next: answer.next}
+	got := received{
+		again: answer.code == script.More || unknown.Exists(), noRoom: answer.code == script.Full, next: answer.next,
+	}
 	for _, t := range answer.taken {
 		if d := r.queue.deliver(ctx, o.Sent, &t, r.token); d != nil && r.mayRun(d) {
 			got.deliveries = append(got.deliveries, d)

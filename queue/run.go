@@ -80,7 +80,8 @@ func (r *run) report() {
 	p.queue.runs.late(1)
 	what := d.doing.Load()
 	_ = p.guarded(d, func() error { // which logs a panic
-		p.queue.engine.Logger.Warn("relock: a function of a task still runs", d.about("what", doings[what], "after", p.limit())...)
+		p.queue.engine.Logger.Warn("relock: a function of a task still runs",
+			d.about("what", doings[what], "after", p.limit())...)
 		if p.set.timeout > 0 && p.life.Err() == nil {
 			p.settle(d, fmt.Errorf("still runs after %v: %w", p.set.timeout, context.DeadlineExceeded), Backoff)
 		}
@@ -109,7 +110,8 @@ func (r *run) end() {
 	<-reporting
 	q := r.process.queue
 	q.runs.late(-1)
-	q.engine.Logger.Info("relock: a function of a task that was overdue has returned", r.delivery.about("ran", time.Since(r.start))...)
+	q.engine.Logger.Info("relock: a function of a task that was overdue has returned",
+		r.delivery.about("ran", time.Since(r.start))...)
 }
 
 // isOverdue reports whether the run was reported.

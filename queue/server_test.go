@@ -20,7 +20,8 @@ import (
 // Mistakes in a queue are reported together.
 func TestNewMistakes(t *testing.T) {
 	c := newClient(t, redistest.Shared(t))
-	_, err := queue.New("", nil, nil, queue.WithLease(time.Millisecond), queue.WithMaxAttempts(0), queue.WithBackoff(nil), queue.WithUnique(-1),
+	_, err := queue.New("", nil, nil,
+		queue.WithLease(time.Millisecond), queue.WithMaxAttempts(0), queue.WithBackoff(nil), queue.WithUnique(-1),
 		queue.WithDeadLetterLimit(-1, 0), queue.WithMaxInFlight(-1), queue.WithLabel(strings.Repeat("é", 50)))
 	require.ErrorIs(t, err, relock.ErrInvalid)
 	for _, what := range []string{
@@ -48,11 +49,17 @@ func TestEnqueueMistakes(t *testing.T) {
 	q := newQueue(t, redistest.Shared(t))
 	long := strings.Repeat("x", 1<<20+1)
 	ids, err := q.Enqueue(t.Context(),
-		queue.Task{ID: long[:257]}, queue.Task{ID: "1", Key: long[:513]}, queue.Task{ID: "2", Key: "a\x00b"}, queue.Task{ID: "3", Payload: []byte(long)},
-		queue.Task{ID: "4", Delay: -1}, queue.Task{ID: "5", Delay: 11 * 365 * 24 * time.Hour}, queue.Task{ID: "6", Header: map[string]string{"a": long[:4<<10]}},
+		queue.Task{ID: long[:257]}, queue.Task{ID: "1", Key: long[:513]}, queue.Task{ID: "2", Key: "a\x00b"},
+		queue.Task{ID: "3", Payload: []byte(long)},
+		queue.Task{ID: "4", Delay: -1}, queue.Task{ID: "5", Delay: 11 * 365 * 24 * time.Hour},
+		queue.Task{ID: "6", Header: map[string]string{"a": long[:4<<10]}},
 		queue.Task{ID: "good"}, queue.Task{ID: "good"}, queue.Task{ID: "largest", Key: long[:512], Payload: []byte(long[1:])})
 	require.ErrorIs(t, err, relock.ErrInvalid)
-	for _, what := range []string{"tasks[0]", "ID: 257 bytes are above 256", `tasks[1] "1": invalid: Key: 513 bytes are above 512`, "Key: has a zero byte", "Payload: 1048577 bytes are above 1048576", "Delay: -1ns is negative", "Delay: 96360h", "Header: 4097 bytes are above 4096"} {
+	for _, what := range []string{
+		"tasks[0]", "ID: 257 bytes are above 256", `tasks[1] "1": invalid: Key: 513 bytes are above 512`,
+		"Key: has a zero byte", "Payload: 1048577 bytes are above 1048576", "Delay: -1ns is negative",
+		"Delay: 96360h", "Header: 4097 bytes are above 4096",
+	} {
 		require.ErrorContains(t, err, what)
 	}
 	var e *queue.EnqueueError
@@ -240,7 +247,10 @@ func TestClose(t *testing.T) {
 
 // The pauses between attempts grow to an hour, and differ.
 func TestBackoff(t *testing.T) {
-	for attempt, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 12: 2048 * time.Second, 13: time.Hour, 25: time.Hour, 1000: time.Hour, 0: time.Second} {
+	for attempt, want := range map[int]time.Duration{
+		1: time.Second, 2: 2 * time.Second, 12: 2048 * time.Second,
+		13: time.Hour, 25: time.Hour, 1000: time.Hour, 0: time.Second,
+	} {
 		different := map[time.Duration]bool{}
 		for range 20 {
 			pause := queue.Backoff(attempt, nil)
@@ -270,5 +280,6 @@ func TestObserver(t *testing.T) {
 	require.NoError(t, d.Nack(t.Context(), 0, errors.New("why")))
 	require.Error(t, d.Ack(t.Context()))
 	require.NoError(t, receive(t, q, "a").Ack(t.Context()))
-	require.Equal(t, []string{"enqueued a", "received a 1 true", "failed a why", "received a 2 true", "acknowledged a <nil>"}, seen)
+	require.Equal(t,
+		[]string{"enqueued a", "received a 1 true", "failed a why", "received a 2 true", "acknowledged a <nil>"}, seen)
 }

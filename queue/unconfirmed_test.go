@@ -18,7 +18,9 @@ import (
 // behindProxy returns a queue whose client is behind a proxy, and the proxy.
 func behindProxy(t *testing.T, s *redistest.Server, opts ...queue.Option) (*queue.Queue, *faults.Proxy) {
 	t.Helper()
-	for _, one := range []*script.TaskScript{script.TaskEnqueue, script.TaskReceive, script.TaskSettle, script.TaskRenew, script.TaskRemove} {
+	for _, one := range []*script.TaskScript{
+		script.TaskEnqueue, script.TaskReceive, script.TaskSettle, script.TaskRenew, script.TaskRemove,
+	} {
 		s.Do(t, "SCRIPT", "LOAD", one.Source)
 	}
 	p := faults.Start(t, s.Network, s.Address)

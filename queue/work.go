@@ -47,7 +47,8 @@ func (p *process) guarded(d *Delivery, run func() error) (err error) {
 		if value := recover(); value != nil {
 			stack := debug.Stack()
 			err = fmt.Errorf("panic: %v\n%s", value, stack)
-			p.queue.engine.Logger.Error("relock: a function of a task panicked", d.about("panic", value, "stack", string(stack))...)
+			p.queue.engine.Logger.Error("relock: a function of a task panicked",
+				d.about("panic", value, "stack", string(stack))...)
 		}
 	}()
 	return run()

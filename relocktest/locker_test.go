@@ -272,8 +272,12 @@ func TestTexts(t *testing.T) {
 		},
 		"fixed lease":  {relock.WithExpiry(time.Second), ended, over + "(lease over)"},
 		"maximum hold": {relock.WithMaxHold(time.Second), ended, over + "(maximum hold of 1s)"},
-		"Lose":         {nil, func(b bench) error { h := b.lock("k"); b.Lose("k"); return h.Err() }, over + "(the server no longer has it)"},
-		"Busy":         {nil, func(b bench) error { h := b.lock("k"); b.Busy("k"); return h.Err() }, over + "(the server no longer has it)"},
+		"Lose": {
+			nil, func(b bench) error { h := b.lock("k"); b.Lose("k"); return h.Err() }, over + "(the server no longer has it)",
+		},
+		"Busy": {
+			nil, func(b bench) error { h := b.lock("k"); b.Busy("k"); return h.Err() }, over + "(the server no longer has it)",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var opts []relock.LockOption
@@ -335,7 +339,8 @@ func TestMistakes(t *testing.T) {
 // What the Locker has no use for is accepted.
 func TestOptionsWithoutEffect(t *testing.T) {
 	inBubble(t, func(b bench) { b.unlock(b.lock("k")) },
-		relock.WithBlock(), relock.WithLabel("label"), relock.WithPollInterval(time.Millisecond), relock.WithReplicas(3, time.Second))
+		relock.WithBlock(), relock.WithLabel("label"), relock.WithPollInterval(time.Millisecond),
+		relock.WithReplicas(3, time.Second))
 }
 
 // Lockers do not share locks, and a hold of one is no level of another's.

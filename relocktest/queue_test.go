@@ -133,7 +133,8 @@ func (q either) dead() (all []queue.DeadTask) {
 func TestQueueDelivers(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(q either) {
-		ids, err := q.Enqueue(q.Context(), queue.Task{ID: "1", Payload: []byte("work"), Header: map[string]string{"trace": "7"}}, queue.Task{})
+		ids, err := q.Enqueue(q.Context(),
+			queue.Task{ID: "1", Payload: []byte("work"), Header: map[string]string{"trace": "7"}}, queue.Task{})
 		require.NoError(q, err)
 		require.NotEmpty(q, ids[1])
 		d := q.next("1")
@@ -303,7 +304,8 @@ func TestQueueMaxInFlight(t *testing.T) {
 func TestQueueOutcomes(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(q either) {
-		q.put(queue.Task{ID: "good"}, queue.Task{ID: "second time"}, queue.Task{ID: "bad"}, queue.Task{ID: "hopeless"}, queue.Task{ID: "panics"})
+		q.put(queue.Task{ID: "good"}, queue.Task{ID: "second time"}, queue.Task{ID: "bad"}, queue.Task{ID: "hopeless"},
+			queue.Task{ID: "panics"})
 		attempts := map[string]int{}
 		q.runDue(func(_ context.Context, d *queue.Delivery) error {
 			attempts[d.ID]++

@@ -21,7 +21,9 @@ import (
 // form returns the form that ends the hold of a lock.
 func (l *lab) form(key string) url.Values {
 	l.Helper()
-	return url.Values{"verb": {"release"}, "lock": {key}, "reason": {"it hangs"}, "seen": {field(l, l.get("lock="+key), "seen")}}
+	return url.Values{
+		"verb": {"release"}, "lock": {key}, "reason": {"it hangs"}, "seen": {field(l, l.get("lock="+key), "seen")},
+	}
 }
 
 // The button ends the hold that was seen, after audit was asked.
@@ -171,16 +173,20 @@ func TestDeadLetters(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
 	answer = l.post(url.Values{"verb": {"remove"}, "queue": {"mails"}, "id": {"b"}}, "same-origin")
 	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
-	require.Equal(t, []relockweb.Action{{Verb: "requeue", Key: "mails", IDs: []string{"a"}}, {Verb: "remove", Key: "mails", IDs: []string{"b"}}}, l.actions)
+	require.Equal(t, []relockweb.Action{
+		{Verb: "requeue", Key: "mails", IDs: []string{"a"}}, {Verb: "remove", Key: "mails", IDs: []string{"b"}},
+	}, l.actions)
 	s, err := q.Stats(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, s.Ready)
 	require.Equal(t, 1, s.Dead)
 	answer = l.post(url.Values{"verb": {"requeue"}, "queue": {"mails"}, "id": {"b"}}, "same-origin")
 	require.Equal(t, http.StatusConflict, answer.StatusCode)
-	require.Equal(t, http.StatusBadRequest, l.post(url.Values{"verb": {"remove"}, "queue": {"mails"}}, "same-origin").StatusCode)
+	require.Equal(t, http.StatusBadRequest,
+		l.post(url.Values{"verb": {"remove"}, "queue": {"mails"}}, "same-origin").StatusCode)
 
-	l.page = relockweb.Handler(l.client, relockweb.WithQueues(q), relockweb.WithPayload(func(t queue.Task) string { return string(t.Payload) }))
+	l.page = relockweb.Handler(l.client,
+		relockweb.WithQueues(q), relockweb.WithPayload(func(t queue.Task) string { return string(t.Payload) }))
 	text = l.get("queue=mails")
 	require.Contains(t, text, "to &lt;a@b.c&gt;")
 	require.NotContains(t, text, "checkbox")

@@ -22,10 +22,11 @@ func ExampleHandler() {
 	defer client.Close()
 
 	mux := http.NewServeMux()
-	mux.Handle("/debug/relock", relockweb.Handler(client, relockweb.WithActions(func(r *http.Request, a relockweb.Action) error {
-		log.Printf("%s %s: %s", a.Verb, a.Key, a.Reason) // and the user of r
-		return nil
-	})))
+	mux.Handle("/debug/relock",
+		relockweb.Handler(client, relockweb.WithActions(func(r *http.Request, a relockweb.Action) error {
+			log.Printf("%s %s: %s", a.Verb, a.Key, a.Reason) // and the user of r
+			return nil
+		})))
 
 	answer := httptest.NewRecorder()
 	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/debug/relock", nil))

@@ -53,7 +53,9 @@ func locks() []relock.Info {
 	nested := lockWith("nested", relock.KindReentrant, relock.StateHeld)
 	nested.Holder.Owner, nested.Holder.Count = "goroutine 12", 2
 	kept := lockWith("kept", relock.KindPlain, relock.StateKept)
-	reserved := relock.Info{Key: "reserved", Kind: relock.KindPlain, State: relock.StateReserved, Remaining: time.Second, Waiting: 1}
+	reserved := relock.Info{
+		Key: "reserved", Kind: relock.KindPlain, State: relock.StateReserved, Remaining: time.Second, Waiting: 1,
+	}
 	readers := relock.Info{Key: "prices", Kind: relock.KindReadWrite, State: relock.StateHeld, Remaining: relock.NoExpiry}
 	readers.Readers = []relock.Holder{*fair.Holder, {Client: "c2", Count: 1}}
 	readers.Readers[1].Forced = true
@@ -107,8 +109,9 @@ func goldens() map[string]struct {
 		"overview": {query{}, view{
 			Match: "<*>", Trip: 400 * time.Microsecond, Locks: locks(), Stats: relock.Stats{Held: 2, Waiting: 1, Losses: 1},
 			Checks:  []doctor.Finding{{Check: "eviction", Level: doctor.Fail, Found: "allkeys-lru", Remedy: "set noeviction"}},
-			Circles: []string{"a waits for orders/42; b waits for stock/9"}, Notes: []string{"Not all: the list stopped after 2s."},
-			Queues: []queueRow{*row, {Name: odd[:30], Err: "away"}, {Name: "off", Stats: queue.Stats{Paused: true, Idle: 3}}},
+			Circles: []string{"a waits for orders/42; b waits for stock/9"},
+			Notes:   []string{"Not all: the list stopped after 2s."},
+			Queues:  []queueRow{*row, {Name: odd[:30], Err: "away"}, {Name: "off", Stats: queue.Stats{Paused: true, Idle: 3}}},
 		}},
 		"down":       {query{}, view{Problems: []string{"relock: ping: connection refused"}}},
 		"lock-away":  {query{lock: "x"}, view{Problems: []string{"away"}}},
@@ -116,8 +119,10 @@ func goldens() map[string]struct {
 		"no-queue":   {query{queue: "mails"}, view{Problems: []string{"the page has no queue"}}},
 		"paused": {query{queue: "mails"}, view{
 			Queue: &queueRow{Name: "mails", Stats: queue.Stats{Paused: true}}, State: queue.StateDead, Page: 1, Actions: true,
-			Paused: []queue.PausedKey{{Key: "customer 7", Since: before(time.Hour)}, {Key: odd[:40], Since: before(time.Minute)}},
-			Notes:  []string{"Not all paused keys: the list stopped at 100."},
+			Paused: []queue.PausedKey{
+				{Key: "customer 7", Since: before(time.Hour)}, {Key: odd[:40], Since: before(time.Minute)},
+			},
+			Notes: []string{"Not all paused keys: the list stopped at 100."},
 		}},
 		"no-task": {query{queue: "mails", task: "x"}, view{Queue: row, Problems: []string{"there is no task"}}},
 		"refused": {query{lock: "kept"}, view{Lock: &locks()[2], Actions: true, Notice: "refused: not you"}},

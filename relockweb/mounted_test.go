@@ -29,7 +29,8 @@ func mounts(page http.Handler) map[string]http.Handler {
 		return mux
 	}
 	return map[string]http.Handler{
-		"/": plain("/"), "/a/b": plain("/a/b"), "/a/b/": plain("/a/b/"), "/strip": strip("/strip"), "/strip/": strip("/strip/"),
+		"/": plain("/"), "/a/b": plain("/a/b"), "/a/b/": plain("/a/b/"), "/strip": strip("/strip"),
+		"/strip/": strip("/strip/"),
 	}
 }
 
@@ -93,11 +94,14 @@ func TestMountedAnywhere(t *testing.T) {
 		require.NoError(t, err)
 		c := &crawler{TB: t, start: start, seen: map[string]bool{}}
 		c.visit(start)
-		for _, query := range []string{"?lock=orders%2F42+%26+more", "?queue=mails", "?queue=mails&state=behind", "?queue=mails&task=b%3F%2F+%26"} {
+		for _, query := range []string{
+			"?lock=orders%2F42+%26+more", "?queue=mails", "?queue=mails&state=behind", "?queue=mails&task=b%3F%2F+%26",
+		} {
 			require.Contains(t, c.seen, start.String()+query, path)
 		}
 		for _, verb := range []string{"pause", "resume"} {
-			answer, err := http.PostForm(start.String(), url.Values{"queue": {"mails"}, "verb": {verb}}) //nolint:noctx // of a test
+			//nolint:noctx // of a test
+			answer, err := http.PostForm(start.String(), url.Values{"queue": {"mails"}, "verb": {verb}})
 			require.NoError(t, err)
 			require.NoError(t, answer.Body.Close())
 			require.Equal(t, http.StatusOK, answer.StatusCode)

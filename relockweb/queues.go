@@ -68,7 +68,8 @@ func (h *handler) search(ctx context.Context) (f known) {
 	for name, err := range queue.List(part, h.client) {
 		switch {
 		case err != nil && part.Err() != nil:
-			f.notes = append(f.notes, fmt.Sprintf("Not all queues: the search stopped after %v. Look up one by its name.", listLimit))
+			f.notes = append(f.notes,
+				fmt.Sprintf("Not all queues: the search stopped after %v. Look up one by its name.", listLimit))
 		case err != nil:
 			f.notes = append(f.notes, err.Error())
 		case len(f.queues) == maxQueues:

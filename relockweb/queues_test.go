@@ -78,7 +78,9 @@ func TestTaskView(t *testing.T) {
 	l := newLab(t, true)
 	q := filled(t, l)
 	view := func(id string) string { t.Helper(); return fresh(l, q).get("queue=orders&task=" + id) }
-	require.Regexp(t, `behind</strong>[^§]*waits for the task before it of its key: <a href="\?queue=orders&amp;task=41">41</a>`, view("42"))
+	require.Regexp(t,
+		`behind</strong>[^§]*waits for the task before it of its key: <a href="\?queue=orders&amp;task=41">41</a>`,
+		view("42"))
 	require.Regexp(t, `in flight</strong> for [\d.a-zµ]+, in checkout @ `, view("41"))
 	require.Contains(t, view("soon"), "No worker waits for a task")
 	require.Contains(t, view("late"), "smtp 421")
@@ -156,12 +158,15 @@ func TestPauses(t *testing.T) {
 	require.Regexp(t, `(?s)<td>a</td>.*<td>&lt;b&gt;</td>`, text)
 	require.Contains(t, l.get(""), `<strong class="bad">all</strong>`)
 	l.actions = nil
-	for _, one := range [][2]string{{"pause", "a"}, {"resume", "a"}, {"pause key", ""}, {"resume key", ""}, {"pause all", ""}} {
+	for _, one := range [][2]string{
+		{"pause", "a"}, {"resume", "a"}, {"pause key", ""}, {"resume key", ""}, {"pause all", ""},
+	} {
 		require.Equal(t, http.StatusBadRequest, send(one[0], one[1]).StatusCode, one)
 	}
 	require.Empty(t, l.actions)
 	require.Equal(t, http.StatusBadRequest, send("pause key", strings.Repeat("k", 513)).StatusCode)
-	require.Equal(t, http.StatusForbidden, l.post(url.Values{"verb": {"resume"}, "queue": {"mails"}}, "cross-site").StatusCode)
+	require.Equal(t, http.StatusForbidden,
+		l.post(url.Values{"verb": {"resume"}, "queue": {"mails"}}, "cross-site").StatusCode)
 	l.refuses = true
 	require.Equal(t, http.StatusForbidden, send("resume", "").StatusCode)
 	l.refuses = false

@@ -123,7 +123,8 @@ func TestPolicy(t *testing.T) {
 		found := regexp.MustCompile("(?s)<"+tag+">(.*?)</"+tag+">").FindAllStringSubmatch(text, -1)
 		require.Len(t, found, 1)
 		sum := sha256.Sum256([]byte(found[0][1]))
-		require.Contains(t, head.Get("Content-Security-Policy"), tag+"-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+		require.Contains(t, head.Get("Content-Security-Policy"),
+			tag+"-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
 	}
 	require.Contains(t, head.Get("Content-Security-Policy"), "default-src 'none'")
 	require.Equal(t, "nosniff", head.Get("X-Content-Type-Options"))

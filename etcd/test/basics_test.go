@@ -22,7 +22,8 @@ func TestMistakesOfNewLocker(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
 	require.NoError(t, err)
 	defer func() { _ = client.Close() }()
-	_, err = etcdlock.NewLocker(nil, etcdlock.WithTTL(1500*time.Millisecond), etcdlock.WithLogger(nil), etcdlock.WithPrefix(strings.Repeat("x", 2000)))
+	_, err = etcdlock.NewLocker(nil, etcdlock.WithTTL(1500*time.Millisecond), etcdlock.WithLogger(nil),
+		etcdlock.WithPrefix(strings.Repeat("x", 2000)))
 	require.ErrorIs(t, err, relock.ErrInvalid)
 	for _, word := range []string{"client", "WithTTL", "WithLogger", "WithPrefix"} {
 		require.ErrorContains(t, err, word)
@@ -117,7 +118,9 @@ func TestKeyOfAnotherProgramInTheQueue(t *testing.T) {
 	c := newCluster(t, 1)
 	admin := c.client(t)
 	l := newLocker(t, c.client(t), etcdlock.WithFair())
-	for _, key := range []struct{ name, value string }{{"theirs", "what another program has put"}, {"hold", "relock/1|another|host|1|1"}} {
+	for _, key := range []struct{ name, value string }{
+		{"theirs", "what another program has put"}, {"hold", "relock/1|another|host|1|1"},
+	} {
 		_, err := admin.Put(limited(t), "relock/lock/key/"+key.name, key.value)
 		require.NoError(t, err)
 	}

@@ -34,7 +34,8 @@ func TestManyCancels(t *testing.T) {
 		for range 8 {
 			group.Go(func() {
 				for n := left.Add(-1); n >= 0; n = left.Add(-1) {
-					cancelled(t, l, r, []time.Duration{time.Second, 20 * time.Millisecond, 20 * time.Millisecond, 20 * time.Millisecond}[n%4])
+					cancelled(t, l, r,
+						[]time.Duration{time.Second, 20 * time.Millisecond, 20 * time.Millisecond, 20 * time.Millisecond}[n%4])
 				}
 			})
 		}

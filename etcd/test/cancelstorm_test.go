@@ -43,7 +43,8 @@ type storm struct {
 
 func (s *storm) run(t *testing.T, c *cluster, opts ...etcdlock.Option) {
 	t.Helper()
-	l := newLocker(t, c.client(t), append(opts, etcdlock.WithTTL(2*time.Second), etcdlock.WithPrefix(fmt.Sprint(isFair(opts))))...)
+	l := newLocker(t, c.client(t),
+		append(opts, etcdlock.WithTTL(2*time.Second), etcdlock.WithPrefix(fmt.Sprint(isFair(opts))))...)
 	ninth := lock(t, l, "ninth")
 	s.cancelledCalls(t, l, 700*time.Millisecond)
 	s.watch = testkit.NewStopwatch(t)

@@ -157,7 +157,8 @@ func TestLockRidesOutAnOutage(t *testing.T) {
 		defer cancel()
 		_, err = l.Lock(short, "key")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.True(t, errors.Is(err, os.ErrDeadlineExceeded) || strings.Contains(err.Error(), "connection was cut"), "the last reason: %v", err)
+		require.True(t, errors.Is(err, os.ErrDeadlineExceeded) || strings.Contains(err.Error(), "connection was cut"),
+			"the last reason: %v", err)
 		done := waiter(limited(t), l, "key")
 		time.Sleep(2 * time.Second)
 		f.clear()

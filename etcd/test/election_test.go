@@ -39,7 +39,9 @@ func TestElectionStorm(t *testing.T) {
 		e := &locktest.Election{T: t, Lease: electionTTL}
 		e.Spawn = func() *locktest.Candidate {
 			p := newProxy(t, c.endpoints[0])
-			return &locktest.Candidate{Child: children.Spawn(t, "campaign", p.address, modeOf(opts)), Cut: p.silence, Mend: p.cut}
+			return &locktest.Candidate{
+				Child: children.Spawn(t, "campaign", p.address, modeOf(opts)), Cut: p.silence, Mend: p.cut,
+			}
 		}
 		e.Force = func() {
 			if key, _ := holderOf(t, admin); key != "" {

@@ -102,7 +102,9 @@ func TestLossSaysWhich(t *testing.T) {
 			_, err := c.client(t).Delete(limited(t), "relock/lock/key/")
 			require.NoError(t, err)
 		}, `the server no longer has it`},
-		"lease revoked": {func(t *testing.T, c *cluster, _ relock.Hold) { revokeAll(t, c.client(t)) }, `the server no longer has it`},
+		"lease revoked": {
+			func(t *testing.T, c *cluster, _ relock.Hold) { revokeAll(t, c.client(t)) }, `the server no longer has it`,
+		},
 		"not renewed": {
 			func(_ *testing.T, c *cluster, _ relock.Hold) { c.crash(0) },
 			`not renewed since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d): .*connect.*`,

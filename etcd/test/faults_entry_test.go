@@ -21,7 +21,9 @@ func TestWaiterThatCannotPollEnds(t *testing.T) {
 		why error
 	}{
 		"Close": {func(_ *faults, l *etcdlock.Locker) error { return l.Close() }, relock.ErrClosed},
-		"lease": {func(f *faults, _ *etcdlock.Locker) error { f.on("LeaseKeepAlive", 0, silence); return nil }, etcdlock.ErrPlaceLost},
+		"lease": {
+			func(f *faults, _ *etcdlock.Locker) error { f.on("LeaseKeepAlive", 0, silence); return nil }, etcdlock.ErrPlaceLost,
+		},
 	}
 	for name, tt := range ends {
 		t.Run(name, func(t *testing.T) {

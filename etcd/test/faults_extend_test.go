@@ -241,7 +241,8 @@ func TestLateRequestAfterTheLossOfAMovedHold(t *testing.T) {
 			"key deleted": func(_ clientv3.LeaseID, key *mvccpb.KeyValue) { remove(key) },
 			"key deleted, and made again": func(_ clientv3.LeaseID, key *mvccpb.KeyValue) {
 				remove(key)
-				_, err := admin.Put(limited(t), string(key.Key), string(key.Value), clientv3.WithLease(clientv3.LeaseID(key.Lease))) // as a late copy
+				// as a late copy
+				_, err := admin.Put(limited(t), string(key.Key), string(key.Value), clientv3.WithLease(clientv3.LeaseID(key.Lease)))
 				require.NoError(t, err)
 			},
 		} {

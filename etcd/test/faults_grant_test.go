@@ -16,7 +16,9 @@ import (
 )
 
 // lostAnswers are faults of a request that takes a lock, by what happens to it.
-var lostAnswers = map[string]action{"refused": refuse, "executed, and the connection cut": dropAnswer, "executed, and no answer": silence}
+var lostAnswers = map[string]action{
+	"refused": refuse, "executed, and the connection cut": dropAnswer, "executed, and no answer": silence,
+}
 
 // A TryLock whose answer is lost fails, and leaves nothing: another caller gets
 // the lock within a second.
@@ -27,7 +29,8 @@ func TestTryLockWithoutAnAnswerLeavesNothing(t *testing.T) {
 		for name, a := range lostAnswers {
 			t.Run(name, func(t *testing.T) {
 				f := newFaults()
-				l, other := newLocker(t, c.faulty(t, f), append(opts, etcdlock.WithTTL(brief))...), newLocker(t, c.client(t), opts...)
+				l, other := newLocker(t, c.faulty(t, f), append(opts, etcdlock.WithTTL(brief))...),
+					newLocker(t, c.client(t), opts...)
 				unlock(t, lock(t, l, "warm"))
 				f.on("Txn", 1, a)
 				_, err := l.TryLock(limited(t), "key")
@@ -266,7 +269,8 @@ func TestStreamsAreCancelled(t *testing.T) {
 	c := newCluster(t, 1)
 	inModes(t, func(t *testing.T, opts ...etcdlock.Option) {
 		f := newFaults()
-		l := newLocker(t, c.clientWith(t, clientv3.Config{DialOptions: f.dial(), MaxUnaryRetries: 1}), append(opts, etcdlock.WithTTL(brief))...)
+		l := newLocker(t, c.clientWith(t, clientv3.Config{DialOptions: f.dial(), MaxUnaryRetries: 1}),
+			append(opts, etcdlock.WithTTL(brief))...)
 		for _, a := range []action{cancelStream, cancelCall} {
 			hold := lock(t, l, "key")
 			f.on("Txn", 0, a)

@@ -110,10 +110,14 @@ var (
 	errCancelled       = status.Error(codes.Canceled, "grpc: the client connection is closing")
 	errStreamCancelled = status.Error(codes.Canceled, "stream terminated by RST_STREAM with error code: CANCEL")
 	errStopping        = status.Error(codes.Unknown, "raft: stopped")
-	errCalmed          = status.Error(codes.ResourceExhausted, "stream terminated by RST_STREAM with error code: ENHANCE_YOUR_CALM")
+	errCalmed          = status.Error(codes.ResourceExhausted,
+		"stream terminated by RST_STREAM with error code: ENHANCE_YOUR_CALM")
 )
 
-func (f *faults) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func (f *faults) unary(
+	ctx context.Context, method string, req, reply any,
+	cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+) error {
 	a, r := f.take(path.Base(method))
 	switch a {
 	case refuse:
@@ -164,7 +168,10 @@ func (f *faults) unary(ctx context.Context, method string, req, reply any, cc *g
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
-func (f *faults) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (f *faults) stream(
+	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn,
+	method string, open grpc.Streamer, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	stream, err := open(ctx, desc, cc, method, opts...)
 	if err != nil {
 		return nil, err

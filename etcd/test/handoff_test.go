@@ -41,7 +41,9 @@ func p90(all []time.Duration) time.Duration {
 // pauses has goroutines of some Lockers take a lock and release it. It returns
 // the times from the call of Unlock to the return of the next Lock, less what
 // the machine may have added.
-func pauses(t *testing.T, c *cluster, lockers, goroutines int, calls int64, opts ...etcdlock.Option) (all []time.Duration) {
+func pauses(
+	t *testing.T, c *cluster, lockers, goroutines int, calls int64, opts ...etcdlock.Option,
+) (all []time.Duration) {
 	t.Helper()
 	var left atomic.Int64
 	left.Store(calls)

@@ -76,7 +76,8 @@ func observedVisit(t *testing.T, l *etcdlock.Locker, name string) error {
 		defer func() { _ = inner.Unlock(context.Background()) }()
 	}
 	err = hold.Unlock(context.Background())
-	if err != nil && !errors.Is(err, relock.ErrLockLost) && !errors.Is(err, relock.ErrClosed) && !errors.Is(err, relock.ErrUnconfirmed) {
+	if err != nil && !errors.Is(err, relock.ErrLockLost) && !errors.Is(err, relock.ErrClosed) &&
+		!errors.Is(err, relock.ErrUnconfirmed) {
 		t.Errorf("Unlock: %v", err)
 	}
 	return err

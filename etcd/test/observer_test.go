@@ -159,7 +159,8 @@ func TestObserversOfAnUnlockWithoutAnAnswer(t *testing.T) {
 	c := newCluster(t, 1)
 	p := newProxy(t, c.endpoints[0])
 	one, other := newDiary(), newDiary()
-	l := newLocker(t, c.client(t, p.address), etcdlock.WithObserver(one.observer()), etcdlock.WithObserver(other.observer()), etcdlock.WithObserver(relock.Observer{}))
+	l := newLocker(t, c.client(t, p.address), etcdlock.WithObserver(one.observer()),
+		etcdlock.WithObserver(other.observer()), etcdlock.WithObserver(relock.Observer{}))
 	hold, err := l.Lock(named(limited(t), "a"), "key")
 	require.NoError(t, err)
 	p.silence()
@@ -259,7 +260,8 @@ func TestObserverOfALossBeforeTheCallEnds(t *testing.T) {
 			}
 		},
 	}
-	l := newLocker(t, c.client(t), etcdlock.WithTTL(6*time.Second), etcdlock.WithObserver(slow), etcdlock.WithObserver(d.observer()))
+	l := newLocker(t, c.client(t),
+		etcdlock.WithTTL(6*time.Second), etcdlock.WithObserver(slow), etcdlock.WithObserver(d.observer()))
 	hold, err := l.Lock(named(limited(t), "a"), "key")
 	require.NoError(t, err)
 	require.Equal(t, []string{"start a", "done a", "end a"}, d.order)

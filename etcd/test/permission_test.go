@@ -24,7 +24,8 @@ func (c *cluster) enableAuth(t testing.TB) {
 	must(admin.UserAdd(ctx, "root", "pass"))
 	must(admin.UserGrantRole(ctx, "root", "root"))
 	must(admin.RoleAdd(ctx, "locks"))
-	must(admin.RoleGrantPermission(ctx, "locks", "relock/", clientv3.GetPrefixRangeEnd("relock/"), clientv3.PermissionType(clientv3.PermReadWrite)))
+	must(admin.RoleGrantPermission(ctx, "locks", "relock/", clientv3.GetPrefixRangeEnd("relock/"),
+		clientv3.PermissionType(clientv3.PermReadWrite)))
 	must(admin.UserAdd(ctx, "locker", "pass"))
 	must(admin.UserGrantRole(ctx, "locker", "locks"))
 	must(admin.UserAdd(ctx, "nobody", "pass"))
@@ -80,7 +81,8 @@ func TestDeniedKeyIsNamed(t *testing.T) {
 	c.enableAuth(t)
 	root := c.clientWith(t, clientv3.Config{Username: "root", Password: "pass"})
 	grant := func(prefix string) {
-		_, err := root.RoleGrantPermission(limited(t), "narrow", prefix, clientv3.GetPrefixRangeEnd(prefix), clientv3.PermissionType(clientv3.PermReadWrite))
+		_, err := root.RoleGrantPermission(limited(t), "narrow", prefix, clientv3.GetPrefixRangeEnd(prefix),
+			clientv3.PermissionType(clientv3.PermReadWrite))
 		require.NoError(t, err)
 	}
 	_, err := root.RoleAdd(limited(t), "narrow")

@@ -125,6 +125,7 @@ func TestThreeProcesses(t *testing.T) {
 			gaps = append(gaps, time.Duration(h.from-before.to))
 		}
 		slices.Sort(gaps)
-		t.Logf("gaps from one holder to the next: p50 %v, p90 %v, most %v", gaps[len(gaps)/2], gaps[len(gaps)*9/10], gaps[len(gaps)-1])
+		t.Logf("gaps from one holder to the next: p50 %v, p90 %v, most %v",
+			gaps[len(gaps)/2], gaps[len(gaps)*9/10], gaps[len(gaps)-1])
 	})
 }

@@ -59,7 +59,10 @@ func configs(t testing.TB, n int) []member.Config {
 	dir, all, names := t.TempDir(), make([]member.Config, n), make([]string, n)
 	for i := range all {
 		name := fmt.Sprintf("m%d", i)
-		all[i] = member.Config{Dir: filepath.Join(dir, name), Name: name, Client: freeAddress(t), Peer: freeAddress(t), TickMs: tick, ElectionMs: election}
+		all[i] = member.Config{
+			Dir: filepath.Join(dir, name), Name: name, Client: freeAddress(t),
+			Peer: freeAddress(t), TickMs: tick, ElectionMs: election,
+		}
 		names[i] = name + "=http://" + all[i].Peer
 	}
 	for i := range all {

@@ -18,7 +18,8 @@ import (
 // keyOfHold is where etcd has a hold.
 func keyOfHold(t testing.TB, client *clientv3.Client, hold relock.Hold) string {
 	t.Helper()
-	resp, err := client.Get(limited(t), "relock/lock/"+hold.Key()+"/", clientv3.WithPrefix(), clientv3.WithMinCreateRev(hold.Fence()), clientv3.WithMaxCreateRev(hold.Fence()))
+	resp, err := client.Get(limited(t), "relock/lock/"+hold.Key()+"/",
+		clientv3.WithPrefix(), clientv3.WithMinCreateRev(hold.Fence()), clientv3.WithMaxCreateRev(hold.Fence()))
 	require.NoError(t, err)
 	require.Len(t, resp.Kvs, 1)
 	return string(resp.Kvs[0].Key)
@@ -32,7 +33,8 @@ func everMade(t testing.TB, client *clientv3.Client, name string) map[string]boo
 	now, err := client.Get(ctx, "x")
 	require.NoError(t, err)
 	made := map[string]bool{}
-	events := client.Watch(ctx, "relock/lock/"+name+"/", clientv3.WithPrefix(), clientv3.WithRev(1), clientv3.WithFilterDelete(), clientv3.WithProgressNotify())
+	events := client.Watch(ctx, "relock/lock/"+name+"/",
+		clientv3.WithPrefix(), clientv3.WithRev(1), clientv3.WithFilterDelete(), clientv3.WithProgressNotify())
 	for {
 		require.NoError(t, client.RequestProgress(ctx))
 		r := <-events
@@ -61,7 +63,8 @@ func requireNumbersAreBack(t testing.TB, l *etcdlock.Locker, client *clientv3.Cl
 // its last claim has ended.
 func requireNoSlots(t testing.TB, l *etcdlock.Locker) {
 	t.Helper()
-	require.Zero(t, reflect.ValueOf(l).Elem().FieldByName("slots").Elem().FieldByName("locks").Len(), "numbers that were not released")
+	require.Zero(t, reflect.ValueOf(l).Elem().FieldByName("slots").Elem().FieldByName("locks").Len(),
+		"numbers that were not released")
 }
 
 // However many fair holds there were, their keys have few names. etcd reads
@@ -134,7 +137,9 @@ func TestKeysThatMayBeThereAreNotUsedAgain(t *testing.T) {
 			require.ErrorIs(t, await(t, done).err, etcdlock.ErrPlaceLost)
 			unlock(t, hold)
 		}, true},
-		"lease lost while it waits": {"lease-lost-while-it-waits", func(t *testing.T, l *etcdlock.Locker, f *faults, key string) {
+		"lease lost while it waits": {"lease-lost-while-it-waits", func(
+			t *testing.T, l *etcdlock.Locker, f *faults, key string,
+		) {
 			hold := lock(t, newLocker(t, c.client(t), etcdlock.WithFair()), key)
 			done := waiter(limited(t), l, key)
 			soon(t, "it waits", func() bool { return len(keysOf(t, admin, key)) == 2 })

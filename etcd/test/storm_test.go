@@ -64,7 +64,8 @@ func TestStormOfFaults(t *testing.T) {
 	var group sync.WaitGroup
 	for n := range lockers {
 		mode := []string{"fair", "unfair"}[n%2]
-		l := newLocker(t, c.client(t, through...), append(modes[mode], etcdlock.WithTTL(2*time.Second), etcdlock.WithPrefix("relock/"+mode))...)
+		l := newLocker(t, c.client(t, through...),
+			append(modes[mode], etcdlock.WithTTL(2*time.Second), etcdlock.WithPrefix("relock/"+mode))...)
 		for range 4 {
 			group.Go(func() {
 				for left.Load() > 0 || !shaken.Load() {
@@ -152,7 +153,8 @@ func shake(t testing.TB, c *cluster, admin *clientv3.Client, proxies []*proxy, i
 	case 3:
 		soon(t, "a lease is revoked", func() bool {
 			leases, err := admin.Leases(limited(t))
-			return err == nil && len(leases.Leases) > 0 && revoked.revoke(t, admin, leases.Leases[rand.IntN(len(leases.Leases))].ID)
+			return err == nil && len(leases.Leases) > 0 &&
+				revoked.revoke(t, admin, leases.Leases[rand.IntN(len(leases.Leases))].ID)
 		})
 	}
 }

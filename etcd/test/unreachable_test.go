@@ -47,7 +47,8 @@ func TestServerThatIsGoneSaysWhy(t *testing.T) {
 	l := newLocker(t, client, etcdlock.WithTTL(time.Minute))
 	hold, other := lock(t, l, "key"), lock(t, l, "other")
 	c.crash(0)
-	soon(t, "the client notices", func() bool { return client.ActiveConnection().GetState() == connectivity.TransientFailure })
+	soon(t, "the client notices",
+		func() bool { return client.ActiveConnection().GetState() == connectivity.TransientFailure })
 	// A connection that the server was about to accept is reset.
 	soon(t, "nobody listens", func() bool {
 		_, err := l.TryLock(limited(t), "third")

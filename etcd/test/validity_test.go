@@ -32,7 +32,8 @@ func TestCutOffHolderIsNoLongerValid(t *testing.T) {
 	for r.holds < wanted && r.rounds < 10 {
 		r.round(t, c)
 	}
-	t.Logf("%d of %d holds overlapped, %d of %d sessions did, in %d rounds", r.overlaps, r.holds, r.controls, r.sessions, r.rounds)
+	t.Logf("%d of %d holds overlapped, %d of %d sessions did, in %d rounds",
+		r.overlaps, r.holds, r.controls, r.sessions, r.rounds)
 	assert.Zero(t, r.overlaps, "by %v", r.worst)
 	assert.GreaterOrEqual(t, r.holds, wanted)
 	assert.Positive(t, r.controls, "the control does not overlap: this test could not fail")
@@ -109,7 +110,9 @@ type ended struct{ over, late time.Duration }
 
 // cutOff cuts off one hold, and reports whether it was there at the cut: a very
 // slow machine loses some before, or their places in the queue.
-func cutOff(t *testing.T, c *cluster, p *proxy, opts []etcdlock.Option, ready chan<- struct{}, cut <-chan struct{}) (ended, bool) {
+func cutOff(
+	t *testing.T, c *cluster, p *proxy, opts []etcdlock.Option, ready chan<- struct{}, cut <-chan struct{},
+) (ended, bool) {
 	key := t.Name() + time.Now().String()
 	time.Sleep(rand.N(500 * time.Millisecond)) // etcd looks for leases that have ended each half second
 	hold, err := newLocker(t, c.client(t, p.address), append(opts, etcdlock.WithTTL(cutTTL))...).Lock(limited(t), key)

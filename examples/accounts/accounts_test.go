@@ -38,7 +38,9 @@ func TestAccounts(t *testing.T) {
 				alone = alone && (before == account || !strings.HasPrefix(what, "booked"))
 				before = account
 			}
-			want := []string{"booking +100", "booked +100", "booking -30", "booked -30", "booking -70", "booked -70", "booking +5", "booked +5"}
+			want := []string{
+				"booking +100", "booked +100", "booking -30", "booked -30", "booking -70", "booked -70", "booking +5", "booked +5",
+			}
 			require.Equal(t, map[string][]string{"alice": want, "bob": want, "carol": want}, of)
 			require.False(t, alone, "accounts have waited for each other")
 		})

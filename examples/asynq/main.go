@@ -43,7 +43,8 @@ func run(out io.Writer, network, address string) error {
 		return nil
 	}))
 	redis := asynq.RedisClientOpt{Network: network, Addr: address}
-	tasks, server := asynq.NewClient(redis), asynq.NewServer(redis, asynq.Config{Concurrency: 10, LogLevel: asynq.FatalLevel})
+	tasks, server := asynq.NewClient(redis),
+		asynq.NewServer(redis, asynq.Config{Concurrency: 10, LogLevel: asynq.FatalLevel})
 	for _, name := range []string{"alice", "bob", "alice", "bob", "alice", "bob", "alice", "bob"} {
 		todo.Add(1)
 		if _, err := tasks.Enqueue(asynq.NewTask("work", []byte(name))); err != nil {

@@ -74,7 +74,8 @@ func (s *shop) sell(ctx context.Context, buyer string, left int) error {
 	if !ok {
 		return errors.New("a sale needs the lock")
 	}
-	_, err := fence.Eval(context.WithoutCancel(ctx), s.client, s.run+":{shop}fence", hold.Fence(), sale, s.keys, left, buyer)
+	_, err := fence.Eval(context.WithoutCancel(ctx), s.client, s.run+":{shop}fence",
+		hold.Fence(), sale, s.keys, left, buyer)
 	return err
 }
 

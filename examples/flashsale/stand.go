@@ -68,7 +68,8 @@ func (s *stand) trade(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() {
 		defer stop()
-		done <- s.line.Process(ctx, s.serve, queue.WithWorkers(1), queue.WithLocker(s.locker, func(queue.Task) string { return stock }))
+		done <- s.line.Process(ctx, s.serve,
+			queue.WithWorkers(1), queue.WithLocker(s.locker, func(queue.Task) string { return stock }))
 	}()
 	err := s.everyBuyer(ctx, s.order)
 	if err == nil {

@@ -46,10 +46,14 @@ func run(ctx context.Context, out io.Writer, url string) error {
 		again = post(payHandler(client, func(context.Context) error { return nil }))
 		return nil
 	}))
-	failed := post(payHandler(client, func(context.Context) error { return relock.ErrLockAcquiredByOthers })) // of another lock
-	lost := post(payHandler(client, func(context.Context) error { return client.ForceUnlock(ctx, "orders/42", "by hand") }))
+	// of another lock
+	failed := post(payHandler(client, func(context.Context) error { return relock.ErrLockAcquiredByOthers }))
+	lost := post(payHandler(client, func(context.Context) error {
+		return client.ForceUnlock(ctx, "orders/42", "by hand")
+	}))
 	err = client.Close() // as if Redis were gone
-	log.New(out, "", 0).Println("paid:", first, "meanwhile:", again, "failed:", failed, "lost:", lost, "without Redis:", post(payHandler(client, nil)))
+	log.New(out, "", 0).Println("paid:", first, "meanwhile:", again, "failed:", failed, "lost:", lost,
+		"without Redis:", post(payHandler(client, nil)))
 	return err
 }
 

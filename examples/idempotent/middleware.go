@@ -69,7 +69,9 @@ var get = relock.NewScript("return redis.call('GET', KEYS[1])")
 // once returns the stored answer. If there is none, it runs the request, and
 // stores the answer before the lock is released: between an unlock and a later
 // write, the request could run again.
-func once(ctx context.Context, client *relock.Client, key string, sum [sha256.Size]byte, run func(http.ResponseWriter)) (a answer, err error) {
+func once(
+	ctx context.Context, client *relock.Client, key string, sum [sha256.Size]byte, run func(http.ResponseWriter),
+) (a answer, err error) {
 	found, err := client.Eval(ctx, get, []string{key})
 	if err != nil {
 		return a, err

@@ -17,7 +17,9 @@ func TestLeader(t *testing.T) {
 	t.Parallel()
 	runs.OnBoth(t, run, func(t *testing.T, out string) {
 		require.Contains(t, out, "ann leads\ndeposed: <nil> ")
-		for _, news := range []string{`ann stops: lock lost (forced: "moves to another zone")`, "bob leads", "ann ends: <nil>", "bob ends: <nil>"} {
+		for _, news := range []string{
+			`ann stops: lock lost (forced: "moves to another zone")`, "bob leads", "ann ends: <nil>", "bob ends: <nil>",
+		} {
 			require.Contains(t, out, news+"\n")
 		}
 	})

@@ -53,7 +53,8 @@ func campaign(ctx context.Context, client *relock.Client, lead func(context.Cont
 // depose is what an operator does, once the leader has a candidate behind it.
 func depose(ctx context.Context, client *relock.Client) error {
 	info, err := client.Inspect(ctx, "leader")
-	for ; err == nil && (info.Holder == nil || info.Holder.Label != "ann" || info.Waiting == 0); info, err = client.Inspect(ctx, "leader") {
+	for ; err == nil &&
+		(info.Holder == nil || info.Holder.Label != "ann" || info.Waiting == 0); info, err = client.Inspect(ctx, "leader") {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return errors.Join(err, client.ForceUnlock(ctx, "leader", "moves to another zone"))

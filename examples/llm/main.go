@@ -51,6 +51,7 @@ func run(ctx context.Context, out io.Writer, url string) error {
 	for err := range failed {
 		errs = append(errs, err)
 	}
-	log.New(out, "", 0).Printf("%d calls, at most 20 together: %v, in 2 seconds or more: %v", len(errs), most.Load() <= together, time.Since(start) >= 2*second)
+	log.New(out, "", 0).Printf("%d calls, at most 20 together: %v, in 2 seconds or more: %v",
+		len(errs), most.Load() <= together, time.Since(start) >= 2*second)
 	return errors.Join(errs...)
 }

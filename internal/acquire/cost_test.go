@@ -91,7 +91,8 @@ func TestThousandLevelsAreFast(t *testing.T) {
 	b := benchOn(t, costServer(t))
 	lease := relock.WithExpiry(5 * time.Minute) // no renewal comes between
 	for name, l := range map[string]relock.Mutex{
-		"ReentrantLock": relock.NewReentrantLock("reentrant", b.client, lease), "RWLock": relock.NewRWLock("rw", b.client, lease),
+		"ReentrantLock": relock.NewReentrantLock("reentrant", b.client, lease),
+		"RWLock":        relock.NewRWLock("rw", b.client, lease),
 	} {
 		t.Run(name, func(t *testing.T) {
 			best := slices.Repeat([]time.Duration{time.Hour}, 2*levels) // of each script over all rounds, which do the same

@@ -32,14 +32,19 @@ func TestRefusalCostsNoFurtherRequest(t *testing.T) {
 		requests int64
 		text     string
 	}{
-		"plain":          {reentrantK, "RedisLock", nil, 2, "held as a ReentrantLock, requested as a RedisLock"},
-		"plain, waiting": {reentrantK, "RedisLock", []relock.LockOption{block}, 2, "held as a ReentrantLock, requested as a RedisLock"},
-		"plain, fair":    {reentrantK, "RedisLock", []relock.LockOption{relock.WithFair()}, 1, "held as a ReentrantLock, requested as a RedisLock"},
-		"reentrant":      {plainK, "ReentrantLock", nil, 1, "held as a RedisLock, requested as a ReentrantLock"},
-		"read/write":     {plainK, "RWLock", nil, 1, "held as a RedisLock, requested as an RWLock"},
-		"semaphore":      {plainK, "Semaphore", nil, 1, "held as a RedisLock, requested as a Semaphore"},
-		"several":        {reentrantK, "MultiLock", []relock.LockOption{block}, 1, "held as a ReentrantLock, requested as a MultiLock"},
-		"minimum hold":   {plainK, "RedisLock", []relock.LockOption{keeps}, 2, "minimum hold until"},
+		"plain": {reentrantK, "RedisLock", nil, 2, "held as a ReentrantLock, requested as a RedisLock"},
+		"plain, waiting": {
+			reentrantK, "RedisLock", []relock.LockOption{block}, 2, "held as a ReentrantLock, requested as a RedisLock",
+		},
+		"plain, fair": {reentrantK, "RedisLock", []relock.LockOption{relock.WithFair()}, 1, "held as a ReentrantLock, " +
+			"requested as a RedisLock"},
+		"reentrant":  {plainK, "ReentrantLock", nil, 1, "held as a RedisLock, requested as a ReentrantLock"},
+		"read/write": {plainK, "RWLock", nil, 1, "held as a RedisLock, requested as an RWLock"},
+		"semaphore":  {plainK, "Semaphore", nil, 1, "held as a RedisLock, requested as a Semaphore"},
+		"several": {
+			reentrantK, "MultiLock", []relock.LockOption{block}, 1, "held as a ReentrantLock, requested as a MultiLock",
+		},
+		"minimum hold": {plainK, "RedisLock", []relock.LockOption{keeps}, 2, "minimum hold until"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

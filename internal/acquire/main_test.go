@@ -73,7 +73,8 @@ func asUser(b *locktest.RedBench, rules ...any) (clients []*relock.Client) {
 	b.Helper()
 	for _, p := range b.Proxies {
 		behind := &redistest.Server{Network: p.Network, Address: p.Address}
-		clients = append(clients, locktest.AsUser(b, behind, userOf(b), b.Prefix, append([]any{"~*", "&*", "+@all"}, rules...)))
+		clients = append(clients,
+			locktest.AsUser(b, behind, userOf(b), b.Prefix, append([]any{"~*", "&*", "+@all"}, rules...)))
 	}
 	return clients
 }
@@ -88,7 +89,8 @@ func awaitMembers(t testing.TB, h relock.Hold, n int) {
 // acquired it were sent by then.
 func awaitRenewed(t testing.TB, h interface{ ValidUntil() time.Time }, then time.Time) {
 	t.Helper()
-	testkit.Eventually(t, testkit.Patience, func() bool { return h.ValidUntil().After(then.Add(locktest.RedLease)) }, "renewed")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return h.ValidUntil().After(then.Add(locktest.RedLease)) }, "renewed")
 }
 
 // renewGroup has a hold renewed.

@@ -83,7 +83,9 @@ func (a *multiAttempt) askEach(ctx context.Context, value string, keep time.Dura
 
 // askInOrder requests some keys one after another, until one is refused. It
 // returns how many it got.
-func (a *multiAttempt) askInOrder(ctx context.Context, keys []int, value string, keep time.Duration, t *tried) (got int, err error) {
+func (a *multiAttempt) askInOrder(
+	ctx context.Context, keys []int, value string, keep time.Duration, t *tried,
+) (got int, err error) {
 	for i, n := range keys {
 		if err := a.askOne(ctx, n, value, keep, t); err != nil {
 			return i, err
@@ -110,7 +112,9 @@ func (a *multiAttempt) raise(ctx context.Context, t *tried) error {
 
 // askTogether requests all keys by one script. It reports whether the server
 // refuses that.
-func (a *multiAttempt) askTogether(ctx context.Context, all []int, value string, keep time.Duration, t *tried) (refused bool) {
+func (a *multiAttempt) askTogether(
+	ctx context.Context, all []int, value string, keep time.Duration, t *tried,
+) (refused bool) {
 	r := a.request(ctx, all, value, keep, t)
 	if driver.IsCrossSlot(r.err) {
 		return true // nothing was executed
@@ -144,7 +148,9 @@ type groupResult struct {
 }
 
 // request requests a group of keys by one script.
-func (a *multiAttempt) request(ctx context.Context, group []int, value string, keep time.Duration, t *tried) groupResult {
+func (a *multiAttempt) request(
+	ctx context.Context, group []int, value string, keep time.Duration, t *tried,
+) groupResult {
 	o, d := a.lock.Manager.Ask(ctx, &a.lock.part, a.acquire(group, value, keep))
 	return a.read(group, o, d, t)
 }
@@ -209,7 +215,9 @@ func (a *multiAttempt) acquireOne(n int, value string, keep time.Duration) (*loc
 	if keep > 0 {
 		s, length = &l.entrySpec, keep
 	}
-	return s, script.Call{Script: s.Variant(script.Acquire), Key: l.redisKeyOf(n), Args: []any{value, a.earlier(n), length.Milliseconds()}}
+	return s, script.Call{
+		Script: s.Variant(script.Acquire), Key: l.redisKeyOf(n), Args: []any{value, a.earlier(n), length.Milliseconds()},
+	}
 }
 
 // readOne reads the answer for the n-th key.

@@ -123,7 +123,8 @@ func (a *multiAttempt) giveUp() {
 		return
 	}
 	s := &a.lock.entrySpec
-	a.lock.Manager.Retrier.Retry(background.NewRelease(a.lock.keys[a.at], s.Expiry(), s.Lease, a.got.Indeterminate, a.got.Undo))
+	a.lock.Manager.Retrier.Retry(background.NewRelease(a.lock.keys[a.at],
+		s.Expiry(), s.Lease, a.got.Indeterminate, a.got.Undo))
 	a.got = nil
 }
 
@@ -201,7 +202,9 @@ func (a *multiAttempt) grant(value string, t *tried) (*lease.Hold, error) {
 	var late error
 	for n, key := range l.keys {
 		protocol := protocolOf(l.redisKeyOf(n), value, l.part.MinHold > 0)
-		one := &lease.Grant{Key: key, Protocol: protocol, Sent: t.sent[n], Settings: &l.part, Indeterminate: t.indeterminate[n]}
+		one := &lease.Grant{
+			Key: key, Protocol: protocol, Sent: t.sent[n], Settings: &l.part, Indeterminate: t.indeterminate[n],
+		}
 		if err := p.Add(a.wait.Caller, n, l.Manager, one); err != nil {
 			late = err
 		}

@@ -34,7 +34,8 @@ func newMultiCluster(t *testing.T) *multiCluster {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "20000")
 	client := locktest.ClusterClient(t, c, relock.WithCommandTimeout(testkit.Patience))
-	b := &bench{TB: t, client: client, other: locktest.ClusterClient(t, c, relock.WithCommandTimeout(testkit.Patience), relock.WithKeyPrefix(locktest.Prefix(client)))}
+	b := &bench{TB: t, client: client, other: locktest.ClusterClient(t, c,
+		relock.WithCommandTimeout(testkit.Patience), relock.WithKeyPrefix(locktest.Prefix(client)))}
 	masters := map[string]*redistest.Server{} // by name: no slot moves
 	b.masterOf = func(key string) *redistest.Server {
 		if masters[key] == nil {
@@ -95,7 +96,8 @@ func TestMultiLockAtOnceTakesNothing(t *testing.T) {
 		err := relock.NewMultiLock(keys, c.client).TryLock(t.Context())
 		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
 		require.ErrorContains(t, err, `key "`+held+`"`)
-		testkit.Eventually(t, lockspec.DefaultLease/3, func() bool { return c.exists(keys...) == 1 }, "the others are released")
+		testkit.Eventually(t, lockspec.DefaultLease/3, func() bool { return c.exists(keys...) == 1 },
+			"the others are released")
 
 		l := relock.NewMultiLock(keys, c.client, relock.WithBlock())
 		got := testkit.Async(t, func() error { return l.Lock(t.Context()) })
@@ -121,16 +123,23 @@ func TestMultiLockAtOnceWhileAServerHangs(t *testing.T) {
 		leave func(*testing.T, *relock.Client, context.CancelFunc)
 		want  error
 	}{
-		"the caller leaves": {time.Minute, testkit.Patience, func(_ *testing.T, _ *relock.Client, cancel context.CancelFunc) { cancel() }, context.Canceled},
-		"the client is closed": {6 * time.Second, testkit.Patience, func(t *testing.T, c *relock.Client, _ context.CancelFunc) {
+		"the caller leaves": {
+			time.Minute, testkit.Patience,
+			func(_ *testing.T, _ *relock.Client, cancel context.CancelFunc) { cancel() }, context.Canceled,
+		},
+		"the client is closed": {6 *
+			time.Second, testkit.Patience, func(t *testing.T, c *relock.Client, _ context.CancelFunc) {
 			require.NoError(t, c.Close())
 		}, relock.ErrClosed},
-		"no answer": {time.Minute, 2 * time.Second, func(*testing.T, *relock.Client, context.CancelFunc) {}, os.ErrDeadlineExceeded},
+		"no answer": {
+			time.Minute, 2 * time.Second, func(*testing.T, *relock.Client, context.CancelFunc) {}, os.ErrDeadlineExceeded,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newMultiCluster(t)
 			keys := names(10)
-			client := locktest.ClusterClient(t, c.Cluster, relock.WithCommandTimeout(tt.limit), relock.WithKeyPrefix(locktest.Prefix(c.client)))
+			client := locktest.ClusterClient(t, c.Cluster,
+				relock.WithCommandTimeout(tt.limit), relock.WithKeyPrefix(locktest.Prefix(c.client)))
 			l := relock.NewMultiLock(keys, client, relock.WithExpiry(tt.lease))
 			require.NoError(t, l.Do(t.Context(), locktest.Nothing))
 			hung := c.at(keys[0])
@@ -161,7 +170,8 @@ func TestMultiLockWithReplicasAsksInOrder(t *testing.T) {
 	c := newMultiCluster(t)
 	keys, hung := names(10), c.at("key0")
 	others := slices.DeleteFunc(slices.Clone(c.Servers), func(s *redistest.Server) bool { return s == hung })
-	client := locktest.ClusterClient(t, c.Cluster, relock.WithCommandTimeout(2*time.Second), relock.WithKeyPrefix(locktest.Prefix(c.client)))
+	client := locktest.ClusterClient(t, c.Cluster,
+		relock.WithCommandTimeout(2*time.Second), relock.WithKeyPrefix(locktest.Prefix(c.client)))
 	require.NoError(t, relock.NewMultiLock(keys, client).Do(t.Context(), locktest.Nothing)) // connects
 	before := c.scripts(others...)
 	hung.Pause(t)
@@ -260,7 +270,8 @@ func TestMultiLockTriesOnceMore(t *testing.T) {
 	hung.Pause(t)
 	l := relock.NewMultiLock(names(10), c.client)
 	got := testkit.Async(t, func() error { return l.TryLock(t.Context()) })
-	testkit.Eventually(t, testkit.Patience, func() bool { return c.scripts(busy) == before+len(byServer[busy]) }, "refused")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return c.scripts(busy) == before+len(byServer[busy]) }, "refused")
 	require.NoError(t, one.Unlock(t.Context()))
 	hung.Resume(t)
 	requireGranted(t, got)
@@ -353,7 +364,9 @@ func TestMultiLockFencingOfSlots(t *testing.T) {
 	c := newMultiCluster(t)
 	last := time.Now().Add(time.Hour).UnixMicro()
 	c.at("key1").Do(t, "SET", c.key("key1")+script.CounterSuffix, last) // drawn by a clock that was ahead
-	for n, keys := range [][]string{names(4), append(together(3), "key1"), append(together(2), "key3"), {"one}key0", "key3", "key0"}, names(2)} {
+	for n, keys := range [][]string{
+		names(4), append(together(3), "key1"), append(together(2), "key3"), {"one}key0", "key3", "key0"}, names(2),
+	} {
 		h := locktest.Take(t, relock.NewMultiLock(keys, c.client, relock.WithFencing()).TryAcquire)
 		require.Greater(t, h.Fence(), last, "%d", n)
 		last = h.Fence()

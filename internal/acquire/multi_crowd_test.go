@@ -57,7 +57,9 @@ func TestMultiLockOnACluster(t *testing.T) {
 	s := redistest.StartTCP(t, "--cluster-enabled", "yes")
 	s.Do(t, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	b := benchOn(t, s)
-	testkit.Eventually(t, testkit.Patience, func() bool { _, err := b.client.SetNEX(t.Context(), "up", "1", time.Second); return err == nil }, "the cluster is up")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { _, err := b.client.SetNEX(t.Context(), "up", "1", time.Second); return err == nil },
+		"the cluster is up")
 	keys := []string{"a", "b", "c"}
 	l := relock.NewMultiLock(keys, b.client, append(polledSeldom(), relock.WithBlock())...)
 	h := locktest.Take(t, l.Acquire)
@@ -67,7 +69,8 @@ func TestMultiLockOnACluster(t *testing.T) {
 	b.requireNothingLeft(keys...)
 
 	h = b.hold("c")
-	require.EqualError(t, relock.NewMultiLock(keys, b.client).TryLock(t.Context()), `relock: lock "a,b,c": lock is held by others: key "c" (one attempt; see WithBlock)`)
+	require.EqualError(t, relock.NewMultiLock(keys, b.client).TryLock(t.Context()),
+		`relock: lock "a,b,c": lock is held by others: key "c" (one attempt; see WithBlock)`)
 	locktest.EventuallyWithin(t, time.Second, func() bool { return b.exists("a", "b") == 0 }, "the others are released")
 	waiting := testkit.Async(t, func() error { return l.Lock(t.Context()) })
 	b.awaitQueued("c")

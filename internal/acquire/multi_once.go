@@ -91,7 +91,9 @@ func (a *multiAttempt) askAtOnce(ctx context.Context, groups [][]int, value stri
 
 // readGroup reads the answer for a group. It returns the key that the error is
 // about.
-func (a *multiAttempt) readGroup(ctx context.Context, group []int, o driver.Result, d script.Indeterminate, value string, t *tried) (busy int, err error) {
+func (a *multiAttempt) readGroup(
+	ctx context.Context, group []int, o driver.Result, d script.Indeterminate, value string, t *tried,
+) (busy int, err error) {
 	switch {
 	case len(group) == 1:
 		busy, err = group[0], a.readOne(group[0], o, d, t)
@@ -115,7 +117,8 @@ func (a *multiAttempt) readGroup(ctx context.Context, group []int, o driver.Resu
 // some keys, and was refused others. Another call may have asked at the same
 // moment, and may have got those.
 func (a *multiAttempt) hasCollided(value string, t *tried) bool {
-	return value == a.first && !a.wait.block && errors.Is(t.err, errs.ErrLockAcquiredByOthers) && slices.Contains(t.taken, true)
+	return value == a.first && !a.wait.block && errors.Is(t.err, errs.ErrLockAcquiredByOthers) &&
+		slices.Contains(t.taken, true)
 }
 
 // releaseTaken releases the keys that a try took in vain, and waits for that:

@@ -50,7 +50,10 @@ func TestMultiLockTakesNothingWhenOneKeyIsHeld(t *testing.T) {
 		want error
 		text string
 	}{
-		{relock.NewRedisLock("b", b.other), l.TryLock, relock.ErrLockAcquiredByOthers, `relock: lock "a,b,c": lock is held by others: key "b"`},
+		{
+			relock.NewRedisLock("b", b.other), l.TryLock, relock.ErrLockAcquiredByOthers,
+			`relock: lock "a,b,c": lock is held by others: key "b"`,
+		},
 		{relock.NewReentrantLock("b", b.other), l.Lock, relock.ErrKeyConflict, `key "b"`},
 		{relock.NewReentrantLock("b", b.other, relock.WithFair()), l.Lock, relock.ErrKeyConflict, `key "b"`},
 		{relock.NewRedisLock("b", b.other, relock.WithFair()), l.TryLock, relock.ErrLockAcquiredByOthers, `key "b"`},
@@ -93,7 +96,9 @@ func TestMultiLockMistakes(t *testing.T) {
 // requireInvalid checks that each call of the lock returns what is wrong with
 // it.
 func requireInvalid(t *testing.T, l locktest.AnyLock, texts []string) {
-	for _, err := range []error{l.Validate(), l.Lock(t.Context()), l.Unlock(t.Context()), l.Do(t.Context(), locktest.Nothing)} {
+	for _, err := range []error{
+		l.Validate(), l.Lock(t.Context()), l.Unlock(t.Context()), l.Do(t.Context(), locktest.Nothing),
+	} {
 		require.ErrorIs(t, err, relock.ErrInvalid)
 		for _, text := range texts {
 			require.ErrorContains(t, err, text)
@@ -134,7 +139,8 @@ func TestMultiLockInAContext(t *testing.T) {
 func TestMultiLockFencing(t *testing.T) {
 	b := newBench(t)
 	locktest.Engine(b.other).OneByOne.Store(true)
-	b.server.Do(t, "SET", b.key("b")+script.CounterSuffix, time.Now().Add(time.Hour).UnixMicro()) // drawn by a clock that was ahead
+	// drawn by a clock that was ahead
+	b.server.Do(t, "SET", b.key("b")+script.CounterSuffix, time.Now().Add(time.Hour).UnixMicro())
 	var last int64
 	for n, keys := range [][]string{{"a"}, {"a", "b"}, {"a"}, {"c", "a"}, {"b", "c"}, {"c"}, {"a", "b", "c"}, {"b"}} {
 		client, together := b.client, n < 3 || n > 5
@@ -197,14 +203,17 @@ func TestMultiLockValidity(t *testing.T) {
 
 func TestMultiLockLimitsOfAHold(t *testing.T) {
 	b := newBench(t)
-	h := locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithMaxHold(3*time.Second), relock.WithLabel("nightly")).Acquire)
+	h := locktest.Take(t, relock.NewMultiLock([]string{
+		"a", "b",
+	}, b.client, relock.WithMaxHold(3*time.Second), relock.WithLabel("nightly")).Acquire)
 	require.Contains(t, string(b.server.Do(t, "GET", b.key("a")).([]byte)), "|nightly|")
 	requireEnds(t, h, relock.ErrMaxHold)
 	require.ErrorIs(t, h.Unlock(t.Context()), relock.ErrMaxHold)
 	locktest.EventuallyWithin(t, time.Second, func() bool { return b.exists("a", "b") == 0 }, "released")
 
 	start := time.Now()
-	h = locktest.Take(t, relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithMinHold(1500*time.Millisecond)).Acquire)
+	h = locktest.Take(t,
+		relock.NewMultiLock([]string{"a", "b"}, b.client, relock.WithMinHold(1500*time.Millisecond)).Acquire)
 	require.NoError(t, h.Unlock(t.Context()))
 	require.ErrorIs(t, h.Err(), relock.ErrNotHeld)
 	b.awaitFree("a", "b")
@@ -220,7 +229,8 @@ func TestMultiLockUnlockWaitsForTheKeysThatAreLeft(t *testing.T) {
 	l := relock.NewMultiLock([]string{"a", "b"}, b.client)
 	require.NoError(t, l.Lock(t.Context()))
 	b.forget("b")
-	proxy.On(func(args []string) bool { return slices.Contains(args, b.key("a")) }, 1, faults.DelayRequest(200*time.Millisecond))
+	proxy.On(func(args []string) bool { return slices.Contains(args, b.key("a")) }, 1,
+		faults.DelayRequest(200*time.Millisecond))
 	locktest.RequireIs(t, l.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
 	require.Equal(t, int64(0), s.Do(t, "EXISTS", b.key("a")))
 }

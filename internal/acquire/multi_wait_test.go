@@ -37,7 +37,8 @@ func TestMultiLockWaits(t *testing.T) {
 	b.requireFree("b")
 	next := b.hold("b")
 	require.NoError(t, first.Unlock(t.Context()))
-	testkit.Eventually(t, testkit.Patience, func() bool { return b.queued("b") && !b.queued("a") }, "goes on to the next one")
+	testkit.Eventually(t, testkit.Patience, func() bool { return b.queued("b") && !b.queued("a") },
+		"goes on to the next one")
 	b.awaitFree("a")
 	require.NoError(t, next.Unlock(t.Context()))
 	testkit.Eventually(t, testkit.Patience, func() bool { return b.queued("c") && !b.queued("b") }, "and to the last")
@@ -65,7 +66,8 @@ func TestMultiLockReturnsAKeyWithoutAnotherConnection(t *testing.T) {
 		return reply
 	}
 	require.NoError(t, first.Unlock(t.Context()))
-	testkit.Eventually(t, testkit.Patience, func() bool { return ask("ZCARD", b.key("b")+":q") == int64(1) }, "it waits for the other key")
+	testkit.Eventually(t, testkit.Patience, func() bool { return ask("ZCARD", b.key("b")+":q") == int64(1) },
+		"it waits for the other key")
 	require.Equal(t, int64(0), ask("EXISTS", b.key("a")), "the first key is free")
 	require.NoError(t, second.Unlock(t.Context()))
 	requireGranted(t, got)
@@ -119,7 +121,8 @@ func newKeepBench(ctx context.Context, b *bench, opts ...relock.LockOption) *kee
 
 func (b *keepBench) awaitKept() {
 	b.Helper()
-	testkit.Eventually(b, testkit.Patience, func() bool { return b.exists("a", "b") == 2 }, "it keeps the keys before the one that is held")
+	testkit.Eventually(b, testkit.Patience, func() bool { return b.exists("a", "b") == 2 },
+		"it keeps the keys before the one that is held")
 }
 
 // release ends the hold of c, and returns the hold of the call that waited.
@@ -147,7 +150,8 @@ func TestMultiLockKeepsKeys(t *testing.T) {
 		b := benchOn(t, redistest.Shared(t))
 		locktest.Engine(b.client).OneByOne.Store(apart)
 		const length = time.Minute
-		k := newKeepBench(t.Context(), b, relock.WithExpiry(length), relock.WithPollInterval(length/10)) // kept for half of it
+		// kept for half of it
+		k := newKeepBench(t.Context(), b, relock.WithExpiry(length), relock.WithPollInterval(length/10))
 		k.awaitKept()
 		require.LessOrEqual(t, b.ttl("a"), length/2)
 		require.LessOrEqual(t, b.ttl("b"), length/2)
@@ -188,7 +192,9 @@ func returnsWhatItKeeps(t *testing.T, s *redistest.Server, leaves, apart bool) {
 	locktest.Engine(b.client).OneByOne.Store(apart)
 	k := newKeepBench(ctx, b, relock.WithExpiry(longKeep), relock.WithPollInterval(longKeep/16))
 	k.awaitKept()
-	next := testkit.Async(t, func() error { return relock.NewRedisLock("a", b.other, relock.WithBlock()).Lock(t.Context()) })
+	next := testkit.Async(t, func() error {
+		return relock.NewRedisLock("a", b.other, relock.WithBlock()).Lock(t.Context())
+	})
 	b.awaitQueued("a")
 	if leaves {
 		cancel()
@@ -219,7 +225,8 @@ func TestMultiLockBesideAHolderThatWaits(t *testing.T) {
 func TestMultiLockLosesAKeptKey(t *testing.T) {
 	t.Parallel()
 	b := benchOn(t, redistest.Start(t))
-	k := newKeepBench(t.Context(), b, relock.WithPollInterval(2*time.Second), relock.WithExpiry(40*time.Second)) // kept for 16 s
+	// kept for 16 s
+	k := newKeepBench(t.Context(), b, relock.WithPollInterval(2*time.Second), relock.WithExpiry(40*time.Second))
 	k.awaitKept()
 	b.forget("a")
 	h := locktest.Take(t, relock.NewRedisLock("a", b.other).TryAcquire)
@@ -239,11 +246,14 @@ func TestOneFaultInATryThatKeeps(t *testing.T) {
 	s := locktest.NewServerWithScripts(t)
 	var cells []locktest.Subtest
 	for name, action := range map[string]faults.Action{
-		"request dropped": faults.DropRequest, "answer dropped": faults.DropAnswer, "cut before": faults.CutBefore, "cut after": faults.CutAfter,
-		"doubled": faults.Double, "late": faults.DelayRequest(keepLease / 2), "error line": faults.ExecuteThenError("LOADING Redis is loading the dataset in memory"),
+		"request dropped": faults.DropRequest, "answer dropped": faults.DropAnswer,
+		"cut before": faults.CutBefore, "cut after": faults.CutAfter,
+		"doubled": faults.Double, "late": faults.DelayRequest(keepLease / 2),
+		"error line": faults.ExecuteThenError("LOADING Redis is loading the dataset in memory"),
 	} {
 		for _, leaves := range []bool{false, true} {
-			cells = append(cells, locktest.Subtest{Name: name + map[bool]string{true: ", and the caller leaves"}[leaves], Run: func(t testing.TB) {
+			cells = append(cells, locktest.Subtest{Name: name +
+				map[bool]string{true: ", and the caller leaves"}[leaves], Run: func(t testing.TB) {
 				c, proxy := locktest.Behind(t, s, relock.WithCommandTimeout(keepLease/4))
 				done := proxy.On(faults.Script(script.MultiAcquire.SHA), 1, action)
 				ctx, cancel := context.WithCancel(t.Context())

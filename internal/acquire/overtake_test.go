@@ -41,6 +41,7 @@ func TestOvertakingWithoutAnAnswer(t *testing.T) {
 		require.NoError(t, err)
 		<-unanswered
 		require.NoError(t, h.Unlock(t.Context()))
-		testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", locktest.KeyOf(c, "k")) == int64(0) }, "is free")
+		testkit.Eventually(t, testkit.Patience,
+			func() bool { return s.Do(t, "EXISTS", locktest.KeyOf(c, "k")) == int64(0) }, "is free")
 	})
 }

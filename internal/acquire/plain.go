@@ -161,7 +161,8 @@ func (a *plainAttempt) setNX(ctx context.Context) (h *lease.Hold, next bool, err
 		return nil, false, err
 	}
 	a.Manager.CheckSuspended(time.Now())
-	o := a.Manager.Driver.Send(ctx, driver.ForLease(a.Settings.Lease), driver.SetNX(a.RedisKey(), value, a.Settings.Expiry()))
+	o := a.Manager.Driver.Send(ctx, driver.ForLease(a.Settings.Lease),
+		driver.SetNX(a.RedisKey(), value, a.Settings.Expiry()))
 	if o.Sent.IsZero() {
 		return nil, false, o.Err
 	}
@@ -202,7 +203,10 @@ func (a *plainAttempt) script(ctx context.Context) (*lease.Hold, error) {
 		}
 		a.value = value
 	}
-	o, d := a.Manager.Ask(ctx, &a.Settings, script.Call{Script: a.Settings.Variant(script.Acquire), Key: a.RedisKey(), Args: []any{a.value, a.first, a.Settings.Expiry().Milliseconds()}})
+	o, d := a.Manager.Ask(ctx, &a.Settings, script.Call{
+		Script: a.Settings.Variant(script.Acquire), Key: a.RedisKey(),
+		Args: []any{a.value, a.first, a.Settings.Expiry().Milliseconds()},
+	})
 	a.indeterminate = a.indeterminate.Merge(d)
 	if o.Err != nil {
 		return nil, o.Err
@@ -229,10 +233,13 @@ func (a *plainAttempt) entry(l *waitqueue.Line, left *waitqueue.Entry) *waitqueu
 // grant makes the lease, which handles its own release from then on. If the
 // lease is not valid any more, the old value is being released, and the wait
 // goes on with a new one.
-func (a *plainAttempt) grant(value string, sent time.Time, t script.Tokens, d script.Indeterminate) (*lease.Hold, error) {
+func (a *plainAttempt) grant(
+	value string, sent time.Time, t script.Tokens, d script.Indeterminate,
+) (*lease.Hold, error) {
 	p := protocolOf(a.RedisKey(), value, a.Settings.MinHold > 0)
 	a.first, a.value, a.indeterminate = value, "", script.Indeterminate{}
-	return a.Manager.Grant(a.wait.Caller, &lease.Grant{Key: a.Key, Protocol: p, Sent: sent, Settings: &a.Settings, Tokens: t, Indeterminate: d})
+	return a.Manager.Grant(a.wait.Caller,
+		&lease.Grant{Key: a.Key, Protocol: p, Sent: sent, Settings: &a.Settings, Tokens: t, Indeterminate: d})
 }
 
 // finish releases the script's value after attempts that got no grant, if one

@@ -33,7 +33,9 @@ func (p plainProtocol) Renew(length time.Duration) script.Call {
 }
 
 // Detach is transfer.lua. A release names the next value.
-func (p plainProtocol) Detach(next string, i lockspec.Identity, s *lockspec.Spec, stay time.Duration) (call script.Call, successor string) {
+func (p plainProtocol) Detach(
+	next string, i lockspec.Identity, s *lockspec.Spec, stay time.Duration,
+) (call script.Call, successor string) {
 	value := i.Value(next, s)
 	return script.Call{Script: script.Transfer, Key: p.redisKey, Args: []any{p.value, value, stay.Milliseconds()}}, value
 }

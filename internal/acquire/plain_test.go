@@ -41,7 +41,8 @@ func TestSharedObjectWaitsInMemory(t *testing.T) {
 	require.Equal(t, sets, locktest.Calls(t, b.server, "set"))
 	cancel()
 	for _, result := range waits {
-		locktest.RequireIs(t, testkit.ResultWithin(t, result, testkit.Patience), context.Canceled, relock.ErrLockAcquiredByOthers)
+		locktest.RequireIs(t, testkit.ResultWithin(t, result, testkit.Patience), context.Canceled,
+			relock.ErrLockAcquiredByOthers)
 	}
 	require.Equal(t, 1, locktest.Calls(t, b.server, "hmget"), "one queue entry, for whichever is the first")
 	require.NoError(t, l.Unlock(t.Context()))
@@ -105,7 +106,9 @@ func TestWildAnswerIsNoGrant(t *testing.T) {
 		opt     relock.LockOption
 		replies []string
 	}{
-		"SET":                 {"RedisLock", relock.WithLabel(""), []string{"+QUEUED\r\n", ":0\r\n", ":1\r\n", "$0\r\n\r\n", "*0\r\n", "+PONG\r\n"}},
+		"SET": {
+			"RedisLock", relock.WithLabel(""), []string{"+QUEUED\r\n", ":0\r\n", ":1\r\n", "$0\r\n\r\n", "*0\r\n", "+PONG\r\n"},
+		},
 		"RedisLock":           {"RedisLock", relock.WithFencing(), toScripts},
 		"RedisLock, fair":     {"RedisLock", relock.WithFair(), toScripts},
 		"ReentrantLock":       {"ReentrantLock", relock.WithLabel(""), toScripts},
@@ -148,7 +151,8 @@ func TestWildAnswerIsNoGrant(t *testing.T) {
 func TestWildAnswersToScripts(t *testing.T) {
 	t.Parallel()
 	for _, reply := range []string{
-		"*-1\r\n", "*2\r\n-ERR a\r\n*1\r\n:1\r\n", ":99999999999999999999999\r\n", ":-1\r\n", "+\r\n", "$-1\r\n", "*0\r\n", "-\r\n", "- \r\n", "?\r\n",
+		"*-1\r\n", "*2\r\n-ERR a\r\n*1\r\n:1\r\n", ":99999999999999999999999\r\n", ":-1\r\n", "+\r\n", "$-1\r\n", "*0\r\n",
+		"-\r\n", "- \r\n", "?\r\n",
 		"*3\r\n:1\r\n$1\r\nx\r\n:5\r\n", "*3\r\n:1\r\n:5\r\n$1\r\nx\r\n", "*1\r\n$1\r\nx\r\n", "$2\r\nOK\r\n",
 		":18446744073709551617\r\n", "*18446744073709551617\r\n:1\r\n", "$9223372036854775808\r\n",
 	} {

@@ -29,7 +29,8 @@ func TestPrivilegesOfACluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 2, 0)
 	p := locktest.ReadPrivileges(t)
-	require.Equal(t, []string{"+cluster|shards", "+cluster|slots", "+asking", "+ssubscribe", "+spublish", "&relock:*"}, p.Cluster)
+	require.Equal(t, []string{"+cluster|shards", "+cluster|slots", "+asking", "+ssubscribe", "+spublish", "&relock:*"},
+		p.Cluster)
 	all := append(slices.Clone(p.Wait[2:]), p.Cluster...)
 	for name, test := range map[string]struct {
 		without []string
@@ -105,7 +106,9 @@ func newClusterUser(t *testing.T, c *redistest.Cluster, p locktest.Privileges, r
 func (u *clusterUser) handOff(poll time.Duration, ready func(s *redistest.Server, key string)) {
 	u.Helper()
 	h := locktest.Take(u, relock.NewRedisLock(u.name, u.clients[0]).Acquire)
-	opts := []relock.LockOption{relock.WithBlockTimeout(testkit.Patience), relock.WithPollInterval(poll), relock.WithWatchdog(4 * seldom)}
+	opts := []relock.LockOption{
+		relock.WithBlockTimeout(testkit.Patience), relock.WithPollInterval(poll), relock.WithWatchdog(4 * seldom),
+	}
 	granted := testkit.Async(u, func() error {
 		return relock.NewRedisLock(u.name, u.clients[1], opts...).Do(u.Context(), locktest.Nothing)
 	})

@@ -20,7 +20,9 @@ type contended struct {
 
 var (
 	twoContended = contendedOf(map[string]string{"RedisLock": "RedisLock", "ReentrantLock": "ReentrantLock"})
-	setContended = contendedOf(map[string]string{"RWLock": "RWLock", "RWLock, reading": "RWLock", "Semaphore": "Semaphore"})
+	setContended = contendedOf(map[string]string{
+		"RWLock": "RWLock", "RWLock, reading": "RWLock", "Semaphore": "Semaphore",
+	})
 )
 
 // contendedOf is for kinds that are held, and those that wait for them.
@@ -28,7 +30,8 @@ func contendedOf(kinds map[string]string) func(c *relock.Client) []contended {
 	fair, block := relock.WithFair(), relock.WithBlockTimeout(10*time.Second)
 	return func(c *relock.Client) (all []contended) {
 		for held, waits := range kinds {
-			all = append(all, contended{held, locktest.AllKinds[held](held, c, fair), locktest.AllKinds[waits](held, c, fair, block)})
+			all = append(all,
+				contended{held, locktest.AllKinds[held](held, c, fair), locktest.AllKinds[waits](held, c, fair, block)})
 		}
 		return all
 	}
@@ -51,7 +54,9 @@ func eachContended(b *privilegeBench, all []contended, c *relock.Client, f func(
 }
 
 // inspectAll inspects locks that are held and waited for, and one that is free.
-func inspectAll(locks func(*relock.Client) []contended) func(*privilegeBench, []*relock.Client, []*relock.Client) error {
+func inspectAll(
+	locks func(*relock.Client) []contended,
+) func(*privilegeBench, []*relock.Client, []*relock.Client) error {
 	return func(b *privilegeBench, app, other []*relock.Client) error {
 		err := eachContended(b, locks(other[0]), other[0], func(key string) error {
 			info, err := app[0].Inspect(b.Context(), key)

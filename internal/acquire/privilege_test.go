@@ -20,8 +20,10 @@ import (
 func TestPrivilegesAreThoseOfTheDocs(t *testing.T) {
 	t.Parallel()
 	p := locktest.ReadPrivileges(t)
-	require.Equal(t, append(strings.Fields("SETUSER app on >password resetkeys ~relock:* -@all"), locktest.Plus(locktest.LeastPrivilege)...), p.Least)
-	require.Equal(t, append(strings.Fields("SETUSER app resetchannels &relock:*"), locktest.Plus(waitPrivilege)...), p.Wait)
+	require.Equal(t, append(strings.Fields("SETUSER app on >password resetkeys "+
+		"~relock:* -@all"), locktest.Plus(locktest.LeastPrivilege)...), p.Least)
+	require.Equal(t, append(strings.Fields("SETUSER app resetchannels &relock:*"), locktest.Plus(waitPrivilege)...),
+		p.Wait)
 	require.Equal(t, strings.Fields(locktest.RWCommands), p.Find(t, "NewRWLock").Commands)
 	uses := privilegeUses()
 	for _, one := range p.OnTop {
@@ -45,7 +47,8 @@ func TestLeastPrivilege(t *testing.T) {
 // waitPrivilege is what a user needs on top to wait, or for fair locks, as the
 // docs/operations.md says.
 var waitPrivilege = []string{
-	"time", "hget", "hrandfield", "zadd", "zcard", "zrem", "zrange", "zscore", "zmscore", "zremrangebyrank", "publish", "subscribe",
+	"time", "hget", "hrandfield", "zadd", "zcard", "zrem", "zrange", "zscore", "zmscore", "zremrangebyrank", "publish",
+	"subscribe",
 }
 
 func TestLeastPrivilegeToWait(t *testing.T) {
@@ -111,9 +114,13 @@ func TestPrivilegesTogether(t *testing.T) {
 	testkit.Each(t, map[string]features{
 		"a MultiLock that waits": {[]string{locktest.ToWait, "NewMultiLock"}, privilegeUse{use: waitForMany}},
 		"a MultiLock, fenced":    {[]string{"WithFencing", "NewMultiLock"}, privilegeUse{use: takeAll(multiOf, fenced)}},
-		"a RedLock that waits":   {[]string{locktest.ToWait, "NewRedLock"}, privilegeUse{start: threeServers, use: waitForNodes}},
-		"a RedLock, fenced":      {[]string{"WithFencing", "NewRedLock"}, privilegeUse{start: threeServers, use: takeAll(redOf, fenced)}},
-		"an RWLock, fenced":      {[]string{"NewRWLock"}, privilegeUse{use: takeAll(rwOf, fenced)}},
+		"a RedLock that waits": {
+			[]string{locktest.ToWait, "NewRedLock"}, privilegeUse{start: threeServers, use: waitForNodes},
+		},
+		"a RedLock, fenced": {
+			[]string{"WithFencing", "NewRedLock"}, privilegeUse{start: threeServers, use: takeAll(redOf, fenced)},
+		},
+		"an RWLock, fenced": {[]string{"NewRWLock"}, privilegeUse{use: takeAll(rwOf, fenced)}},
 	}, func(t *testing.T, _ string, tt features) {
 		b := newPrivilegeBench(t, tt.use)
 		require.NoError(t, b.try(locktest.ReadPrivileges(t).Besides(t, locktest.Privilege{Beside: tt.of})))
@@ -157,8 +164,10 @@ func TestBlockingLockDoesNotWaitForPermission(t *testing.T) {
 			for name, lock := range map[string]func(context.Context) error{
 				"taken":     relock.NewRedisLock("taken", c).Lock,
 				"reentrant": relock.NewReentrantLock("taken", c).Lock,
-				"Do":        func(ctx context.Context) error { return relock.NewReentrantLock("taken", c).Do(ctx, locktest.Nothing) },
-				"Acquire":   func(ctx context.Context) error { return second(relock.NewRedisLock("taken", c).Acquire(ctx)) },
+				"Do": func(ctx context.Context) error {
+					return relock.NewReentrantLock("taken", c).Do(ctx, locktest.Nothing)
+				},
+				"Acquire": func(ctx context.Context) error { return second(relock.NewRedisLock("taken", c).Acquire(ctx)) },
 			} {
 				err := locktest.RequireAtOnce(t, lock)
 				require.ErrorIs(t, err, relock.ErrDenied, name)
@@ -175,7 +184,9 @@ func TestPasswordRotation(t *testing.T) {
 	start := func(t *testing.T) (*redistest.Server, []relock.Hold) {
 		s := redistest.Start(t)
 		c := locktest.AsUser(t, s, "app", "test:", []any{"~*", "+@all"}, relock.WithWatchdog(lease))
-		holds := []relock.Hold{locktest.Take(t, relock.NewRedisLock("p", c).Acquire), locktest.Take(t, relock.NewReentrantLock("r", c).Acquire)}
+		holds := []relock.Hold{
+			locktest.Take(t, relock.NewRedisLock("p", c).Acquire), locktest.Take(t, relock.NewReentrantLock("r", c).Acquire),
+		}
 		s.Do(t, "ACL", "SETUSER", "app", "resetpass", ">new")
 		s.Do(t, "CLIENT", "KILL", "USER", "app")
 		err := relock.NewRedisLock("other", c, relock.WithBlock()).Lock(t.Context())

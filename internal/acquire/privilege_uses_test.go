@@ -226,7 +226,8 @@ func (b *privilegeBench) handOff(m locktest.QueueMode, holder, waiter, other *re
 	if first, failed := redis.Strings(s.Do(b, "ZRANGE", key+":q", 0, 0), nil); failed == nil && len(first) == 1 {
 		before := locktest.Calls(b, s, "evalsha")
 		if s.Do(b, "PUBLISH", "relock:"+locktest.Engine(waiter).Identity.ID, locktest.HintOf(first[0])+" "+key) == int64(1) {
-			testkit.Eventually(b, testkit.Patience, func() bool { return locktest.Calls(b, s, "evalsha") > before }, "it claims, in vain")
+			testkit.Eventually(b, testkit.Patience, func() bool { return locktest.Calls(b, s, "evalsha") > before },
+				"it claims, in vain")
 		}
 	}
 	err = errors.Join(err, h.Unlock(b.Context()))
@@ -240,7 +241,8 @@ func (b *privilegeBench) awaitPolls(c *relock.Client, call <-chan error) {
 	b.Helper()
 	beats := map[string]bool{}
 	testkit.Eventually(b, testkit.Patience, func() bool {
-		beat, _ := redis.String(b.servers[0].Do(b, "HGET", locktest.KeyOf(c, locktest.QueueKey)+":b", locktest.Engine(c).Identity.ID), nil)
+		beat, _ := redis.String(b.servers[0].Do(b, "HGET", locktest.KeyOf(c, locktest.QueueKey)+
+			":b", locktest.Engine(c).Identity.ID), nil)
 		if beat != "" {
 			beats[beat] = true
 		}
@@ -307,7 +309,8 @@ func readAndWrite(b *privilegeBench, app, other []*relock.Client) error {
 	})
 	until := h.ValidUntil()
 	locktest.RenewNow(h)
-	testkit.Eventually(b, testkit.Patience, func() bool { return h.ValidUntil().After(until) || h.Err() != nil }, "renewed, or refused")
+	testkit.Eventually(b, testkit.Patience, func() bool { return h.ValidUntil().After(until) || h.Err() != nil },
+		"renewed, or refused")
 	if err := errors.Join(h.Err(), l.Unlock(me), l.RUnlock(me), l.RUnlock(me)); err != nil {
 		return err
 	}

@@ -137,5 +137,6 @@ func (l *Quorum) leastUp() int64 {
 
 // errYoung returns why a node does not count yet.
 func (l *Quorum) errYoung(up int64) error {
-	return fmt.Errorf("the server was started %d s ago, counts from %d s on: it may have forgotten a lock", up, l.leastUp())
+	return fmt.Errorf("the server was started %d s ago, counts from %d s on: it may have forgotten a lock",
+		up, l.leastUp())
 }

@@ -55,7 +55,10 @@ func (a *redAttempt) try(ctx context.Context) (*lease.Hold, error) {
 		return nil, err
 	}
 	n := len(l.nodes)
-	r := &round{redAttempt: a, id: id, votes: make(chan vote, n), answered: make([]bool, n), left: n, servers: map[string]int{}, tokens: map[int]int64{}}
+	r := &round{
+		redAttempt: a, id: id, votes: make(chan vote, n), answered: make([]bool, n),
+		left: n, servers: map[string]int{}, tokens: map[int]int64{},
+	}
 	r.hold = lease.NewGroup(l.Manager, l.Key, nil, l.need, &l.whole, l.named)
 	start := time.Now()
 	r.until = start.Add(l.patience())
@@ -119,7 +122,8 @@ func (r *round) add(v vote) error {
 	r.answered[v.node] = true
 	if v.server != "" {
 		if other, taken := r.servers[v.server]; taken {
-			return fmt.Errorf("%w: clients %d and %d: are of the same server", errs.ErrInvalid, min(v.node, other), max(v.node, other))
+			return fmt.Errorf("%w: clients %d and %d: are of the same server",
+				errs.ErrInvalid, min(v.node, other), max(v.node, other))
 		}
 		r.servers[v.server] = v.node
 	}

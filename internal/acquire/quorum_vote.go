@@ -58,7 +58,8 @@ func (r *round) ask(node int) vote {
 	o, d := r.request(node, p.redisKey, value)
 	v := r.read(node, o, epoch)
 	if v.err == nil {
-		v.err = r.hold.Add(r.call.Caller, node, c, &lease.Grant{Key: l.Key, Protocol: p, Sent: o.Sent, Settings: &l.part, Indeterminate: d})
+		v.err = r.hold.Add(r.call.Caller, node, c,
+			&lease.Grant{Key: l.Key, Protocol: p, Sent: o.Sent, Settings: &l.part, Indeterminate: d})
 		return v
 	}
 	if d.Exists() {

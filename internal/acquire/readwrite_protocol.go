@@ -13,7 +13,9 @@ type rwProtocol struct {
 }
 
 func (p rwProtocol) Enter(l lease.Levels, seq int, length time.Duration) script.Call {
-	return script.Call{Script: script.RWEnter, Key: p.redisKey, Args: []any{p.hold, l.All - l.Writes, l.Writes, seq, length.Milliseconds()}}
+	return script.Call{
+		Script: script.RWEnter, Key: p.redisKey, Args: []any{p.hold, l.All - l.Writes, l.Writes, seq, length.Milliseconds()},
+	}
 }
 
 func (p rwProtocol) Renew(length time.Duration) script.Call {

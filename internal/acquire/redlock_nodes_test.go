@@ -103,8 +103,10 @@ func TestRedLockLosesNodes(t *testing.T) {
 	for i, lost := range []int{1, 2} {
 		b.Servers[lost].Do(t, "DEL", b.Prefix+"{k}")
 		locktest.RenewNow(h)
-		testkit.Eventually(t, testkit.Patience, func() bool { return log.Count("a member of a hold was lost") == i+1 }, "logged")
-		require.Equal(t, 1, log.Lines("a member of a hold was lost", "key=k kind=quorum node="+strconv.Itoa(lost)+" reason="), log.String())
+		testkit.Eventually(t, testkit.Patience,
+			func() bool { return log.Count("a member of a hold was lost") == i+1 }, "logged")
+		require.Equal(t, 1,
+			log.Lines("a member of a hold was lost", "key=k kind=quorum node="+strconv.Itoa(lost)+" reason="), log.String())
 		require.NoError(t, h.Err())
 	}
 	renewGroup(t, h)

@@ -28,10 +28,12 @@ func TestRedLockOverAMasterAndItsReplicas(t *testing.T) {
 	for _, s := range servers {
 		locktest.AwaitUp(t, s)
 	}
-	testkit.Eventually(t, testkit.Patience, func() bool { return master.Info(t, "replication", "connected_slaves") == 2 }, "both replicate")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return master.Info(t, "replication", "connected_slaves") == 2 }, "both replicate")
 	role := "it is a replica of " + master.Address
 	for n := range 20 {
-		err := relock.NewRedLock(fmt.Sprint("k", n), b.Clients, relock.WithMaxLease(locktest.RedLease), relock.WithWatchdog(locktest.RedLease)).TryLock(t.Context())
+		err := relock.NewRedLock(fmt.Sprint("k", n), b.Clients,
+			relock.WithMaxLease(locktest.RedLease), relock.WithWatchdog(locktest.RedLease)).TryLock(t.Context())
 		require.ErrorIs(t, err, relock.ErrQuorum)
 		require.NotErrorIs(t, err, relock.ErrLockAcquiredByOthers)
 		require.ErrorContains(t, err, role)
@@ -70,12 +72,15 @@ func TestRedLockWithoutAQuorumIsLogged(t *testing.T) {
 		return b.Lock(b.Clients, relock.WithBlock()).Do(locktest.Unbounded(t), func(context.Context) error { return nil })
 	})
 	for i := range 2 {
-		testkit.Eventually(t, testkit.Patience, func() bool { return logs[i].Lines("level=WARN", unserved) == 1 }, "each logs its node")
+		testkit.Eventually(t, testkit.Patience, func() bool { return logs[i].Lines("level=WARN", unserved) == 1 },
+			"each logs its node")
 		require.Equal(t, 1, logs[i].Lines(unserved, " waiting=1 ", "connection refused"), logs[i].String())
 	}
 	b.Proxies[1].Accept()
 	require.NoError(t, testkit.ResultWithin(t, call, testkit.Patience))
-	testkit.Eventually(t, testkit.Patience, func() bool { return logs[1].Lines("level=INFO", "have a usable server again") == 1 }, logs[1].String())
-	testkit.Eventually(t, testkit.Patience, func() bool { return logs[0].Lines("level=INFO", "no call waits for the server") == 1 }, logs[0].String())
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return logs[1].Lines("level=INFO", "have a usable server again") == 1 }, logs[1].String())
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return logs[0].Lines("level=INFO", "no call waits for the server") == 1 }, logs[0].String())
 	require.Zero(t, logs[2].Lines(unserved), logs[2].String())
 }

@@ -42,22 +42,33 @@ func TestRedLockMistakes(t *testing.T) {
 		lock *relock.RedLock
 		want []string
 	}{
-		"no clients":          {relock.NewRedLock("k", nil), []string{"clients: 0 are below 3", "client: is nil"}},
-		"two clients":         {relock.NewRedLock("k", c[:2]), []string{"clients: 2 are below 3"}},
-		"one twice":           {relock.NewRedLock("k", []*relock.Client{c[0], c[1], c[0]}), []string{"clients 0 and 2: are the same"}},
-		"one is nil":          {relock.NewRedLock("k", []*relock.Client{c[0], nil, c[1], {}}), []string{"client 1: is nil", "client 3: was not made"}},
-		"the first is nil":    {relock.NewRedLock("k", []*relock.Client{nil, c[0], c[1]}), []string{"client: is nil"}},
-		"a bad key":           {relock.NewRedLock("}", c), []string{"closing brace"}},
-		"other options":       {relock.NewRedLock("k", c, relock.WithFair(), relock.WithQueueLimit(1)), []string{"WithFair", "WithQueueLimit"}},
-		"too long a lease":    {relock.NewRedLock("k", c, relock.WithExpiry(time.Minute)), []string{"lease: 1m0s is above the largest allowed, 30s; see WithMaxLease"}},
-		"too long a minimum":  {relock.NewRedLock("k", c, relock.WithMinHold(time.Minute)), []string{"lease: 1m0s is above"}},
-		"a default too long":  {relock.NewRedLock("k", []*relock.Client{long, c[0], c[1]}), []string{"lease: 1m0s is above"}},
-		"a bad largest lease": {relock.NewRedLock("k", c, relock.WithMaxLease(time.Millisecond)), []string{"WithMaxLease: 1ms is below 10ms"}},
-		"the zero value":      {&relock.RedLock{}, []string{"constructor"}},
+		"no clients":  {relock.NewRedLock("k", nil), []string{"clients: 0 are below 3", "client: is nil"}},
+		"two clients": {relock.NewRedLock("k", c[:2]), []string{"clients: 2 are below 3"}},
+		"one twice": {
+			relock.NewRedLock("k", []*relock.Client{c[0], c[1], c[0]}), []string{"clients 0 and 2: are the same"},
+		},
+		"one is nil": {relock.NewRedLock("k", []*relock.Client{c[0], nil, c[1], {}}), []string{
+			"client 1: is nil", "client 3: was not made",
+		}},
+		"the first is nil": {relock.NewRedLock("k", []*relock.Client{nil, c[0], c[1]}), []string{"client: is nil"}},
+		"a bad key":        {relock.NewRedLock("}", c), []string{"closing brace"}},
+		"other options": {
+			relock.NewRedLock("k", c, relock.WithFair(), relock.WithQueueLimit(1)), []string{"WithFair", "WithQueueLimit"},
+		},
+		"too long a lease": {relock.NewRedLock("k", c, relock.WithExpiry(time.Minute)), []string{
+			"lease: 1m0s is above the largest allowed, 30s; see WithMaxLease",
+		}},
+		"too long a minimum": {relock.NewRedLock("k", c, relock.WithMinHold(time.Minute)), []string{"lease: 1m0s is above"}},
+		"a default too long": {relock.NewRedLock("k", []*relock.Client{long, c[0], c[1]}), []string{"lease: 1m0s is above"}},
+		"a bad largest lease": {
+			relock.NewRedLock("k", c, relock.WithMaxLease(time.Millisecond)), []string{"WithMaxLease: 1ms is below 10ms"},
+		},
+		"the zero value": {&relock.RedLock{}, []string{"constructor"}},
 	} {
 		t.Run(name, func(t *testing.T) { requireInvalid(t, tt.lock, tt.want) })
 	}
-	require.NoError(t, relock.NewRedLock("k", c, relock.WithExpiry(time.Minute), relock.WithMaxLease(time.Minute)).Validate())
+	require.NoError(t,
+		relock.NewRedLock("k", c, relock.WithExpiry(time.Minute), relock.WithMaxLease(time.Minute)).Validate())
 	require.ErrorIs(t, relock.NewRedisLock("k", c[0], relock.WithMaxLease(time.Second)).Validate(), relock.ErrInvalid)
 	require.ErrorIs(t, relock.NewReentrantLock("k", c[0], relock.WithMaxLease(time.Second)).Validate(), relock.ErrInvalid)
 }
@@ -83,7 +94,8 @@ func TestRedLockInTheWayOfOtherNodes(t *testing.T) {
 	more := []*relock.Client{b.Clients[0], b.Client(nodes[3]), b.Client(nodes[4])}
 	require.Nil(t, locktest.NewPatientRedLock("k", more).InTheWay(h.Context()), "two of three are left")
 	turned := append(slices.Clone(b.Clients[1:]), b.Clients[0])
-	require.ErrorIs(t, b.Lock(turned, relock.WithBlock()).Lock(h.Context()), relock.ErrInvalid, "would wait for itself, also with the clients in another order")
+	require.ErrorIs(t, b.Lock(turned, relock.WithBlock()).Lock(h.Context()), relock.ErrInvalid,
+		"would wait for itself, also with the clients in another order")
 	require.NotNil(t, locktest.NewPatientRedLock("k", append(more, b.Clients[1])).InTheWay(h.Context()),
 		"two of four are no quorum")
 	require.NoError(t, h.Unlock(t.Context()))

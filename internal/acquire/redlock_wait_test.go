@@ -145,7 +145,9 @@ func TestRedLockWaiterThatNobodyNotifies(t *testing.T) {
 		holds []string
 		free  func(b *locktest.RedBench, ends time.Time) // returns when the lock is
 	}{
-		"the lease ends": {left, []string{"gone", "gone", "gone"}, func(_ *locktest.RedBench, ends time.Time) { time.Sleep(time.Until(ends)) }},
+		"the lease ends": {
+			left, []string{"gone", "gone", "gone"}, func(_ *locktest.RedBench, ends time.Time) { time.Sleep(time.Until(ends)) },
+		},
 		"the nodes are shared": {time.Minute, []string{"one", "another", ""}, func(b *locktest.RedBench, _ time.Time) {
 			b.AwaitListed(1, b.Clients) // at the two that are held
 			awaitAsked(b, 2)
@@ -207,7 +209,8 @@ func TestRedLockWaiterThatLeft(t *testing.T) {
 				require.ErrorIs(t, first.End(), context.Canceled)
 				for node, listed := range before {
 					if tt.returns && len(listed) == 1 {
-						testkit.Eventually(t, testkit.Patience, func() bool { return !slices.Contains(b.ListedWaits(node), listed[0]) }, "it leaves")
+						testkit.Eventually(t, testkit.Patience,
+							func() bool { return !slices.Contains(b.ListedWaits(node), listed[0]) }, "it leaves")
 						b.Servers[node].Do(t, "ZADD", list, 1, listed[0])
 					}
 				}
@@ -233,7 +236,8 @@ func TestRedLockRoundsThatFail(t *testing.T) {
 		require.Equal(t, []string{"gone:1:q"}, b.ListedWaits(2))
 	}
 	b.Servers[2].Do(t, "DEL", waiters)
-	w := b.Wait(t.Context(), b.Clients, relock.WithBlockTimeout(3*locktest.RedPoll), relock.WithPollInterval(locktest.RedPoll/8))
+	w := b.Wait(t.Context(), b.Clients,
+		relock.WithBlockTimeout(3*locktest.RedPoll), relock.WithPollInterval(locktest.RedPoll/8))
 	require.ErrorIs(t, w.End(), relock.ErrLockAcquiredByOthers)
 	b.RequireNoListedWaits(b.Clients)
 

@@ -20,7 +20,9 @@ func NewReentrant(t *Target) Reentrant { return Reentrant{owned{t}} }
 // Take acquires the lock for the caller's owner, or goes one level deeper.
 func (l Reentrant) Take(ctx context.Context, block, _ bool) (h *lease.Hold, waited bool, err error) {
 	return l.attempt(ctx, block, func(w *wait, o *lease.Owner, id string) (*lease.Hold, error) {
-		a := &reentrantAttempt{Target: l.Target, wait: w, owner: o, protocol: reentrantProtocol{redisKey: l.RedisKey(), owner: id}}
+		a := &reentrantAttempt{
+			Target: l.Target, wait: w, owner: o, protocol: reentrantProtocol{redisKey: l.RedisKey(), owner: id},
+		}
 		defer a.finish()
 		switch {
 		case l.Settings.Fair:
@@ -186,7 +188,9 @@ func (a *reentrantAttempt) first(ctx context.Context) (*lease.Hold, error) {
 	if err := a.wait.refusal(code, o.Reply, 1); err != nil {
 		return nil, err
 	}
-	g := &lease.Grant{Key: a.Key, Protocol: a.protocol, Sent: o.Sent, Settings: s, Tokens: t, Indeterminate: a.indeterminate}
+	g := &lease.Grant{
+		Key: a.Key, Protocol: a.protocol, Sent: o.Sent, Settings: s, Tokens: t, Indeterminate: a.indeterminate,
+	}
 	a.protocol.hold, a.indeterminate = "", script.Indeterminate{} // the lease handles its own release
 	return a.owner.Grant(&a.wait.Call, g)
 }

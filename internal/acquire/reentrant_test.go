@@ -197,7 +197,8 @@ func TestShortLevelsDoNotDelayTheRenewal(t *testing.T) {
 	b := newBench(t)
 	const lease = 6 * time.Second
 	outer := locktest.Take(t, relock.NewReentrantLock("k", b.client, relock.WithWatchdog(lease)).Acquire)
-	short := relock.NewReentrantLock("k", b.client, relock.WithWatchdog(lease*3/8)) // valid for less than is required below
+	// valid for less than is required below
+	short := relock.NewReentrantLock("k", b.client, relock.WithWatchdog(lease*3/8))
 	watch, oldest := testkit.NewStopwatch(t), time.Duration(0)
 	for end := time.Now().Add(lease * 26 / 25); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		require.NoError(t, short.Do(t.Context(), locktest.Nothing))
@@ -218,8 +219,10 @@ func TestReentryIntoALostHold(t *testing.T) {
 	require.ErrorIs(t, l.Lock(t.Context()), relock.ErrLockLost, "found by the re-entry, which does not revive it")
 	b.requireFree("k")
 	require.ErrorIs(t, context.Cause(h.Context()), relock.ErrLockLost)
-	require.ErrorIs(t, relock.NewReentrantLock("k", b.client, relock.WithBlock()).Lock(t.Context()), relock.ErrLockLost, "immediately, also if it may wait")
-	require.ErrorIs(t, <-testkit.Async(t, func() error { return l.Lock(context.WithoutCancel(h.Context())) }), relock.ErrLockLost, "the same owner by the context")
+	require.ErrorIs(t, relock.NewReentrantLock("k", b.client, relock.WithBlock()).Lock(t.Context()), relock.ErrLockLost,
+		"immediately, also if it may wait")
+	require.ErrorIs(t, <-testkit.Async(t, func() error { return l.Lock(context.WithoutCancel(h.Context())) }),
+		relock.ErrLockLost, "the same owner by the context")
 
 	require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrLockLost)
 	require.ErrorIs(t, l.Lock(t.Context()), relock.ErrLockLost, "one level is left")

@@ -88,7 +88,9 @@ func (r Resume) reentrant(ctx context.Context) (*lease.Hold, error) {
 
 // transfer gives the lock to the hold of next. Without a grant, that hold is
 // released in the background if it may exist.
-func (r Resume) transfer(ctx context.Context, next lease.Protocol, request func(length time.Duration) script.Call) (*lease.Grant, error) {
+func (r Resume) transfer(
+	ctx context.Context, next lease.Protocol, request func(length time.Duration) script.Call,
+) (*lease.Grant, error) {
 	s := r.Settings
 	keep, err := r.keep(ctx)
 	if err != nil {
@@ -134,7 +136,8 @@ func (r Resume) keep(ctx context.Context) (time.Duration, error) {
 	if r.from.Keep == 0 {
 		return 0, nil
 	}
-	o := r.Manager.Driver.Send(ctx, driver.ForLease(r.Settings.Lease), driver.Request{Cmd: "PTTL", Args: []any{r.RedisKey()}})
+	o := r.Manager.Driver.Send(ctx, driver.ForLease(r.Settings.Lease),
+		driver.Request{Cmd: "PTTL", Args: []any{r.RedisKey()}})
 	left, err := driver.Int64(o.Reply, o.Err)
 	if err != nil {
 		return 0, err

@@ -148,13 +148,15 @@ func TestRWLockOwners(t *testing.T) {
 	l := relock.NewRWLock("k", b.client)
 	require.NoError(t, l.Lock(t.Context()))
 	require.NoError(t, relock.NewRWLock("k", b.client).Lock(t.Context()), "another object, the same goroutine")
-	require.ErrorIs(t, <-testkit.Async(t, func() error { return l.TryLock(t.Context()) }), relock.ErrLockAcquiredByOthers, "another goroutine")
+	require.ErrorIs(t, <-testkit.Async(t, func() error { return l.TryLock(t.Context()) }), relock.ErrLockAcquiredByOthers,
+		"another goroutine")
 	require.NoError(t, l.Unlock(t.Context()))
 	require.NoError(t, l.Unlock(t.Context()))
 
 	h := locktest.Take(t, locktest.OwnedRW("name", relock.NewRWLock("k", b.client)).Acquire)
 	require.NoError(t, <-testkit.Async(t, func() error {
-		return errors.Join(l.TryRLock(h.Context()), l.RUnlock(h.Context()), l.TryLock(locktest.As(t, "name")), l.Unlock(locktest.As(t, "name")))
+		return errors.Join(l.TryRLock(h.Context()), l.RUnlock(h.Context()), l.TryLock(locktest.As(t, "name")),
+			l.Unlock(locktest.As(t, "name")))
 	}))
 	require.ErrorIs(t, l.TryRLock(t.Context()), relock.ErrLockAcquiredByOthers)
 	require.NoError(t, h.Unlock(t.Context()))
@@ -164,7 +166,8 @@ func TestRWLockOwners(t *testing.T) {
 	require.ErrorIs(t, beside.TryLock(another.Context()), relock.ErrKeyConflict)
 	b.forget("other")
 	require.NoError(t, beside.TryLock(another.Context()))
-	require.Equal(t, map[string]string{locktest.Engine(b.client).Identity.Named("b"): "w 0:1"}, b.stored("other"), "the hold of another kind is no owner")
+	require.Equal(t, map[string]string{locktest.Engine(b.client).Identity.Named("b"): "w 0:1"}, b.stored("other"),
+		"the hold of another kind is no owner")
 	require.NoError(t, beside.Unlock(another.Context()))
 	require.ErrorIs(t, another.Unlock(t.Context()), relock.ErrLockLost)
 	require.ErrorIs(t, l.TryLock(relock.ContextWithOwner(t.Context(), "")), relock.ErrInvalid)

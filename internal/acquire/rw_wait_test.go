@@ -64,7 +64,8 @@ func TestRWLockNextReadersAreGrantedTogether(t *testing.T) {
 		}
 		w2 := q.WaitNext(ctx, 10, a)
 		last := q.reading.WaitNext(ctx, 11, b)
-		require.ErrorIs(t, q.rw(a).TryRLock(locktest.As(t, "new")), relock.ErrLockAcquiredByOthers, "nobody overtakes a writer that has waited")
+		require.ErrorIs(t, q.rw(a).TryRLock(locktest.As(t, "new")), relock.ErrLockAcquiredByOthers,
+			"nobody overtakes a writer that has waited")
 		q.Unlock(first)
 		q.requireWaits(append(readers, w1, w2, last)...)
 		q.Unlock(second)
@@ -190,7 +191,8 @@ func TestRWLockWriterDoesNotStarve(t *testing.T) {
 		cancel()
 		group.Wait()
 		require.Positive(t, together.Load(), "readers share")
-		require.Less(t, locktest.Median(slices.Concat(waits[:]...)), int64(2*readers), "a writer waits for one turn of the readers")
+		require.Less(t, locktest.Median(slices.Concat(waits[:]...)), int64(2*readers),
+			"a writer waits for one turn of the readers")
 		q.RequireNothingLeft()
 	})
 }

@@ -28,7 +28,8 @@ func TestSemaphoreGrantsPermits(t *testing.T) {
 	for _, acquire := range []func(context.Context) (relock.Hold, error){s.Acquire, s.TryAcquire, same.Acquire} {
 		_, err := acquire(t.Context())
 		require.ErrorIs(t, err, relock.ErrLockAcquiredByOthers)
-		require.EqualError(t, err, `relock: lock "k": lock is held by others: none of 2 permits is free (one attempt; see WithBlock)`)
+		require.EqualError(t, err,
+			`relock: lock "k": lock is held by others: none of 2 permits is free (one attempt; see WithBlock)`)
 	}
 	err := s.TryDo(t.Context(), func(context.Context) error { panic("it was run") })
 	require.True(t, relock.NotRun(err))
@@ -54,7 +55,9 @@ func TestSemaphoreConflicts(t *testing.T) {
 	b := newBench(t)
 	fair := relock.NewSemaphore("fair", 2, b.client, relock.WithFair())
 	rw := relock.NewRWLock("rw", b.client)
-	for _, acquire := range []func(context.Context) (relock.Hold, error){fair.Acquire, rw.RAcquire, relock.NewRedisLock("plain", b.client).Acquire} {
+	for _, acquire := range []func(context.Context) (relock.Hold, error){
+		fair.Acquire, rw.RAcquire, relock.NewRedisLock("plain", b.client).Acquire,
+	} {
 		defer func(h relock.Hold) { require.NoError(t, h.Unlock(context.Background())) }(locktest.Take(t, acquire))
 	}
 	for text, lock := range map[string]func(context.Context) (relock.Hold, error){
@@ -107,7 +110,9 @@ func (l *permitLoad) begin(s *relock.Semaphore, times int) {
 func TestSemaphoreExclusion(t *testing.T) {
 	const limit, clients, goroutines, times = 5, 4, 6, 30
 	t.Parallel()
-	for mode, opts := range map[string][]relock.LockOption{"unfair": {relock.WithBlock()}, "fair": {relock.WithBlock(), relock.WithFair()}} {
+	for mode, opts := range map[string][]relock.LockOption{
+		"unfair": {relock.WithBlock()}, "fair": {relock.WithBlock(), relock.WithFair()},
+	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
@@ -147,7 +152,8 @@ func TestSemaphorePermitsOfACrash(t *testing.T) {
 		s := relock.NewSemaphore("k", 3, b.other, relock.WithBlock())
 		granted = append(granted, testkit.Async(t, func() error { return second(s.Acquire(t.Context())) }))
 	}
-	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, b.client, "k").Waiting == 3 }, "they wait")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return locktest.Inspect(t, b.client, "k").Waiting == 3 }, "they wait")
 	require.NoError(t, dead.Close())
 	for _, one := range granted {
 		requireGranted(t, one)
@@ -191,7 +197,10 @@ func TestForcedPermitThatIsKept(t *testing.T) {
 func TestSemaphoreOrder(t *testing.T) {
 	b := newBench(t)
 	opts := []relock.LockOption{relock.WithBlock(), relock.WithFair()}
-	held := []relock.Hold{locktest.Take(t, relock.NewSemaphore("k", 2, b.client, opts...).Acquire), locktest.Take(t, relock.NewSemaphore("k", 2, b.client, opts...).Acquire)}
+	held := []relock.Hold{
+		locktest.Take(t, relock.NewSemaphore("k", 2, b.client, opts...).Acquire),
+		locktest.Take(t, relock.NewSemaphore("k", 2, b.client, opts...).Acquire),
+	}
 	type got struct {
 		n int
 		h relock.Hold
@@ -213,7 +222,8 @@ func TestSemaphoreOrder(t *testing.T) {
 			}
 			order <- got{n, h}
 		}()
-		testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, b.client, "k").Waiting == n+1 }, "it waits")
+		testkit.Eventually(t, testkit.Patience,
+			func() bool { return locktest.Inspect(t, b.client, "k").Waiting == n+1 }, "it waits")
 	}
 	info := locktest.Inspect(t, b.client, "k")
 	require.Equal(t, 2, info.Permits)
@@ -252,7 +262,8 @@ func TestSemaphoreOfItsOwnClientIsNoWarning(t *testing.T) {
 	var log locktest.LogBuffer
 	b := newBench(t, log.Option())
 	h := locktest.Take(t, relock.NewSemaphore("k", 1, b.client, relock.WithWatchdog(time.Minute)).Acquire)
-	_, err := relock.NewSemaphore("k", 1, b.client, relock.WithWatchdog(lease), relock.WithBlockTimeout(4*lease)).Acquire(t.Context())
+	_, err := relock.NewSemaphore("k", 1, b.client, relock.WithWatchdog(lease), relock.WithBlockTimeout(4*lease)).
+		Acquire(t.Context())
 	require.EqualError(t, err, `relock: lock "k": lock is held by others: none of 1 permits is free`)
 	require.NoError(t, h.Unlock(t.Context()))
 	require.Empty(t, log.String())

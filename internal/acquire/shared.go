@@ -15,7 +15,9 @@ type shared struct{ holds.Object[lease.Hold] }
 
 // takeBy completes a call that has begun. It acquires the key with compete. If
 // lasting is true, the hold belongs to the object until its release.
-func (o *shared) takeBy(w *wait, lasting bool, compete func(*wait) (*lease.Hold, error)) (h *lease.Hold, waited bool, err error) {
+func (o *shared) takeBy(
+	w *wait, lasting bool, compete func(*wait) (*lease.Hold, error),
+) (h *lease.Hold, waited bool, err error) {
 	defer w.cancel()
 	defer w.stopHint()
 	if lasting {

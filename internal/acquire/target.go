@@ -56,7 +56,8 @@ func (t *Target) ownerID(ctx context.Context, of lockspec.Family) (string, error
 	}
 	if id, ok := carried.Owner(ctx); ok {
 		if id == "" || len(id) > lockspec.MaxOwner {
-			return "", fmt.Errorf("%w: ContextWithOwner: id of %d bytes is not 1 to %d", errs.ErrInvalid, len(id), lockspec.MaxOwner)
+			return "", fmt.Errorf("%w: ContextWithOwner: id of %d bytes is not 1 to %d",
+				errs.ErrInvalid, len(id), lockspec.MaxOwner)
 		}
 		return t.Manager.Identity.Named(id), nil
 	}

@@ -44,7 +44,10 @@ type wait struct {
 
 func newWait(ctx, life context.Context, t *Target, block bool) *wait {
 	s := &t.Settings
-	w := &wait{Call: waitqueue.Call{Caller: ctx, Ctx: ctx, Settings: s}, client: t.Manager, key: t.Key, life: life, block: block, cancel: func() {}}
+	w := &wait{
+		Call:   waitqueue.Call{Caller: ctx, Ctx: ctx, Settings: s},
+		client: t.Manager, key: t.Key, life: life, block: block, cancel: func() {},
+	}
 	if block {
 		w.outage = t.Manager.Outages.Begin()
 	}
@@ -221,7 +224,8 @@ func (w *wait) reason() error {
 	case w.Caller.Err() != nil:
 		return errs.EndOf(w.Caller, w.last)
 	case w.last == nil:
-		return fmt.Errorf("block timeout of %v ended before the server's first answer: %w", w.Settings.BlockTimeout, os.ErrDeadlineExceeded)
+		return fmt.Errorf("block timeout of %v ended before the server's first answer: %w",
+			w.Settings.BlockTimeout, os.ErrDeadlineExceeded)
 	case w.queued != nil:
 		return kept(w.last, w.queued.Line.KeptUntil())
 	}

@@ -25,7 +25,10 @@ func newEngine(t testing.TB, s *redistest.Server) *lease.Manager {
 	t.Helper()
 	id, err := lockspec.NewIdentity(false)
 	require.NoError(t, err)
-	config := &driver.Config{Network: s.Network, Address: s.Address, Password: new(string), DialTimeout: testkit.Patience, CommandTimeout: testkit.Patience, MaxIdle: 4}
+	config := &driver.Config{
+		Network: s.Network, Address: s.Address, Password: new(string),
+		DialTimeout: testkit.Patience, CommandTimeout: testkit.Patience, MaxIdle: 4,
+	}
 	m := lease.New(lease.Config{
 		Identity: id, Prefix: t.Name() + ":", Driver: conns.NewPool(config), Logger: slog.New(slog.DiscardHandler),
 		DialTimeout: config.DialTimeout, CommandTimeout: config.CommandTimeout, Limits: lease.DefaultLimits(),
@@ -110,10 +113,16 @@ func TestCallWaitsUntilItsEnd(t *testing.T) {
 // hold the lock.
 func TestIsUnserved(t *testing.T) {
 	t.Parallel()
-	for _, err := range []error{driver.ErrTimeout, errs.ErrReplicas, io.EOF, redis.Error("READONLY no"), redis.Error("OOM no"), redis.Error("upstream failure")} {
+	for _, err := range []error{
+		driver.ErrTimeout, errs.ErrReplicas, io.EOF, redis.Error("READONLY no"),
+		redis.Error("OOM no"), redis.Error("upstream failure"),
+	} {
 		require.True(t, isUnserved(err), "%v", err)
 	}
-	for _, err := range []error{errs.ErrLockAcquiredByOthers, errs.Both(errs.ErrLockAcquiredByOthers, driver.ErrTimeout), errs.ErrKeyConflict, errs.ErrDenied, nil} {
+	for _, err := range []error{
+		errs.ErrLockAcquiredByOthers, errs.Both(errs.ErrLockAcquiredByOthers, driver.ErrTimeout),
+		errs.ErrKeyConflict, errs.ErrDenied, nil,
+	} {
 		require.False(t, isUnserved(err), "%v", err)
 	}
 }
@@ -132,7 +141,8 @@ func TestHoldThatEndedOnItsWay(t *testing.T) {
 	testkit.Eventually(t, testkit.Patience, func() bool { return over.Err() != nil }, "it expires")
 	line := m.Queue.Enter("k", m.RedisKey("k"))
 	defer line.Exit()
-	w := newWait(t.Context(), m.Life, &Target{Manager: m, Settings: lockspec.Spec{Kind: lockspec.Plain, Poll: time.Second}}, true)
+	w := newWait(t.Context(), m.Life,
+		&Target{Manager: m, Settings: lockspec.Spec{Kind: lockspec.Plain, Poll: time.Second}}, true)
 	h, err := w.waitForValid(line, &prepared{[]*lease.Hold{over, valid}})
 	require.NoError(t, err)
 	require.Same(t, valid, h)

@@ -55,7 +55,9 @@ type Release struct {
 // NewRelease returns a release that is sent until it is answered, for a lease
 // at most. With indeterminate requests, it is sent until the duration late has
 // passed since the last of them was sent.
-func NewRelease(key string, lease, late time.Duration, d script.Indeterminate, release func(time.Time) script.Call) *Release {
+func NewRelease(
+	key string, lease, late time.Duration, d script.Indeterminate, release func(time.Time) script.Call,
+) *Release {
 	c := &Release{key: key, Call: release, indeterminate: d, gap: firstPause, Answered: make(chan struct{})}
 	c.giveUp = time.Now().Add(lease)
 	if !d.Last.IsZero() {

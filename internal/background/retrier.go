@@ -33,7 +33,8 @@ func (r *Retrier) Retry(job *Release) {
 // counted from start. It spends three quarters of that on send, and the rest on
 // the connection of the retrier, which goes on without it.
 func (r *Retrier) Confirm(
-	start time.Time, limit time.Duration, send func(driver.Limits) (driver.Result, script.Indeterminate), retried func() *Release,
+	start time.Time, limit time.Duration, send func(driver.Limits) (driver.Result, script.Indeterminate),
+	retried func() *Release,
 ) (o driver.Result, first bool, err error) {
 	o, d := send(driver.Limits{Connect: limit / 2, Answer: limit / 2, End: start.Add(limit * 3 / 4)})
 	if o.Answered && o.Err == nil {

@@ -47,7 +47,9 @@ func newFleet(t *testing.T, scripts ...*script.Script) (*background.Fleet, *faul
 		s.Do(t, "SCRIPT", "LOAD", one.Source)
 	}
 	p := faults.Start(t, s.Network, s.Address)
-	d := conns.NewPool(&driver.Config{Network: p.Network, Address: p.Address, Password: new(string), DialTimeout: time.Minute, CommandTimeout: time.Minute})
+	d := conns.NewPool(&driver.Config{
+		Network: p.Network, Address: p.Address, Password: new(string), DialTimeout: time.Minute, CommandTimeout: time.Minute,
+	})
 	life, end := context.WithCancel(context.Background())
 	var group tasks.Group
 	f := background.NewFleet(life, d, &group)

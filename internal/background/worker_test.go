@@ -48,7 +48,8 @@ func TestPatienceOfAWorker(t *testing.T) {
 func TestJobCountsWhatIsLate(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	r := routes.NewRouter(&driver.Config{}, &driver.Topology{Master: func(context.Context, string) (string, error) { return "", driver.ErrTimeout }})
+	r := routes.NewRouter(&driver.Config{},
+		&driver.Topology{Master: func(context.Context, string) (string, error) { return "", driver.ErrTimeout }})
 	for name, tt := range map[string]struct {
 		outcome driver.Result
 		missed  int16

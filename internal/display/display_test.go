@@ -29,5 +29,6 @@ func TestOfALock(t *testing.T) {
 	require.Equal(t, []relock.Holder{one}, Holders(relock.Info{Holder: &one}))
 	require.Equal(t, []relock.Holder{one, two}, Holders(relock.Info{Readers: []relock.Holder{one, two}}))
 	require.Zero(t, LongestWait(relock.Info{}))
-	require.Equal(t, time.Minute, LongestWait(relock.Info{Waiters: []relock.Waiter{{Age: time.Second}, {Age: time.Minute}}}))
+	require.Equal(t, time.Minute,
+		LongestWait(relock.Info{Waiters: []relock.Waiter{{Age: time.Second}, {Age: time.Minute}}}))
 }

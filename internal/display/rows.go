@@ -105,8 +105,9 @@ func ToQueueRow(name string, s queue.Stats) QueueRow {
 // ToTaskRow returns the object of a task, without its payload.
 func ToTaskRow(t queue.TaskInfo) TaskRow {
 	row := TaskRow{
-		ID: t.ID, Key: t.Key, State: StateOf(t.State), Attempts: t.Attempts, Interruptions: t.Interruptions, LastError: t.LastError,
-		Before: t.Before, Lock: t.Lock, Paused: t.Paused, Bytes: len(t.Payload),
+		ID: t.ID, Key: t.Key, State: StateOf(t.State), Attempts: t.Attempts, Interruptions: t.Interruptions,
+		LastError: t.LastError,
+		Before:    t.Before, Lock: t.Lock, Paused: t.Paused, Bytes: len(t.Payload),
 		EnqueuedAt: known(t.EnqueuedAt), Due: known(t.Due), LeaseEnd: known(t.LeaseEnd), DiedAt: known(t.DiedAt),
 	}
 	if t.Holder != nil {

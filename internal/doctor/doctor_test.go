@@ -84,13 +84,21 @@ func TestOneThingIsWrong(t *testing.T) {
 		setup [][]any
 		want  []Finding
 	}{
-		"nothing":         {},
-		"no config":       {setup: without("-config")},
-		"no queues":       {setup: without("-hsetnx")},
-		"append-only":     {args: []string{good, "no"}, want: []Finding{{"persistence", Warn, "a restart of the server forgets", "set appendonly yes"}}},
-		"no fsync":        {args: []string{"--appendfsync", "no"}, want: []Finding{{"persistence", Warn, "appendfsync no", "set appendfsync everysec"}}},
-		"policy":          {args: []string{"--maxmemory-policy", "allkeys-lru"}, want: []Finding{{"eviction", Warn, "allkeys-lru drops locks once", evicts}}},
-		"few connections": {args: []string{"--maxclients", "50"}, idle: 39, want: []Finding{{"connections", Warn, "of at most 50", "raise maxclients"}}},
+		"nothing":   {},
+		"no config": {setup: without("-config")},
+		"no queues": {setup: without("-hsetnx")},
+		"append-only": {args: []string{good, "no"}, want: []Finding{
+			{"persistence", Warn, "a restart of the server forgets", "set appendonly yes"},
+		}},
+		"no fsync": {args: []string{"--appendfsync", "no"}, want: []Finding{
+			{"persistence", Warn, "appendfsync no", "set appendfsync everysec"},
+		}},
+		"policy": {args: []string{"--maxmemory-policy", "allkeys-lru"}, want: []Finding{
+			{"eviction", Warn, "allkeys-lru drops locks once", evicts},
+		}},
+		"few connections": {args: []string{"--maxclients", "50"}, idle: 39, want: []Finding{
+			{"connections", Warn, "of at most 50", "raise maxclients"},
+		}},
 		"policy in use": {
 			args: []string{"--maxmemory-policy", "volatile-ttl", "--maxmemory", "100mb"},
 			want: []Finding{{"eviction", Fail, "volatile-ttl drops locks when memory is full; 0 keys", evicts}},
@@ -104,8 +112,12 @@ func TestOneThingIsWrong(t *testing.T) {
 			{"waiting", Warn, "unknown: ", permissions},
 			{"clock", Warn, "unknown: ", "give the user +time"},
 		}},
-		"read/write":    {setup: without("-zrevrangebyscore"), want: []Finding{{"permissions", Warn, "read/write locks and semaphores lack +zrevrangebyscore", grants}}},
-		"no inspection": {setup: without("-hgetall"), want: []Finding{{"permissions", Warn, "inspection lack +hgetall", grants}}},
+		"read/write": {setup: without("-zrevrangebyscore"), want: []Finding{
+			{"permissions", Warn, "read/write locks and semaphores lack +zrevrangebyscore", grants},
+		}},
+		"no inspection": {
+			setup: without("-hgetall"), want: []Finding{{"permissions", Warn, "inspection lack +hgetall", grants}},
+		},
 		"no reentrance": {setup: without("-hdel"), want: []Finding{{"permissions", Fail, "plain locks lack +hdel", grants}}},
 		"no locks": {setup: without("-set"), want: []Finding{
 			{"permissions", Fail, "plain locks lack +set", grants},

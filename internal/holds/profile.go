@@ -83,5 +83,6 @@ func (r *Report) AcquiredAt() string {
 // hold.
 func isOurs(function string) bool {
 	const module = "github.com/relock-go/relock"
-	return strings.HasPrefix(function, module+".") || strings.HasPrefix(function, module+"/internal/") || strings.HasPrefix(function, module+"/queue.")
+	return strings.HasPrefix(function, module+".") || strings.HasPrefix(function, module+"/internal/") ||
+		strings.HasPrefix(function, module+"/queue.")
 }

@@ -62,5 +62,6 @@ func (f *Force) stillHeld(ctx context.Context) error {
 	if !f.ends.IsZero() {
 		ends = "ends at " + errs.Clock(f.ends)
 	}
-	return errs.EndOf(ctx, fmt.Errorf("%w: marked, %d of %d holds left, %s", errs.ErrLockAcquiredByOthers, f.left, f.all, ends))
+	return errs.EndOf(ctx, fmt.Errorf("%w: marked, %d of %d holds left, %s",
+		errs.ErrLockAcquiredByOthers, f.left, f.all, ends))
 }

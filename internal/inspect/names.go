@@ -37,7 +37,9 @@ func (l Locks) nodes(ctx context.Context) ([]driver.Node, error) {
 
 // ofNode yields the names at one server that were not seen yet. It reports
 // whether to go on.
-func (l Locks) ofNode(ctx context.Context, n driver.Node, pattern string, seen map[string]bool, yield func(string, error) bool) bool {
+func (l Locks) ofNode(
+	ctx context.Context, n driver.Node, pattern string, seen map[string]bool, yield func(string, error) bool,
+) bool {
 	for cursor, more := "0", true; more; more = cursor != "0" {
 		var names []string
 		var err error
@@ -56,7 +58,9 @@ func (l Locks) ofNode(ctx context.Context, n driver.Node, pattern string, seen m
 }
 
 // scan returns the names of some locks, and the cursor of the next call.
-func (l Locks) scan(ctx context.Context, n driver.Node, cursor, pattern string) (next string, names []string, err error) {
+func (l Locks) scan(
+	ctx context.Context, n driver.Node, cursor, pattern string,
+) (next string, names []string, err error) {
 	if err := l.Ready(ctx); err != nil {
 		return "", nil, err
 	}

@@ -77,7 +77,8 @@ func readInfo(name string, reply any) (Info, error) {
 	var state, fence string
 	var left, now int64
 	var waits []string
-	rest, err := driver.Scan([]any{parts[0], parts[2], parts[3], parts[4], parts[5]}, &state, &left, &fence, &now, &info.Waiting)
+	rest, err := driver.Scan([]any{parts[0], parts[2], parts[3], parts[4], parts[5]}, &state,
+		&left, &fence, &now, &info.Waiting)
 	if err != nil || len(rest) > 0 {
 		return info, errUnreadable
 	}

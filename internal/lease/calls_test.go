@@ -61,10 +61,12 @@ func TestContextEndsALargeWrite(t *testing.T) {
 func TestHugeTimeouts(t *testing.T) {
 	t.Parallel()
 	const huge = time.Duration(math.MaxInt64)
-	s, c := locktest.OnShared(t, relock.WithCommandTimeout(huge), relock.WithDialTimeout(huge), relock.WithIdleTimeout(huge), relock.WithWaitMode(), relock.WithMaxActive(1))
+	s, c := locktest.OnShared(t, relock.WithCommandTimeout(huge), relock.WithDialTimeout(huge),
+		relock.WithIdleTimeout(huge), relock.WithWaitMode(), relock.WithMaxActive(1))
 	require.NoError(t, locktest.AsUserPool(t, s, &redis.Pool{}, relock.WithCommandTimeout(huge)).Ping(t.Context()))
 
-	h := locktest.Take(t, relock.NewRedisLock("k", c, relock.WithMaxHold(huge), relock.WithBlockTimeout(huge), relock.WithWatchdog(lockspec.MaxLease)).Acquire)
+	h := locktest.Take(t, relock.NewRedisLock("k", c,
+		relock.WithMaxHold(huge), relock.WithBlockTimeout(huge), relock.WithWatchdog(lockspec.MaxLease)).Acquire)
 	require.NoError(t, h.Extend(t.Context(), lockspec.MaxLease))
 	require.NoError(t, h.Err())
 	require.ErrorIs(t, h.Extend(t.Context(), 1<<62), relock.ErrInvalid)
@@ -102,14 +104,17 @@ func TestLogHandlerThatBlocks(t *testing.T) {
 		return locktest.Take(t, relock.NewRedisLock(key, c).Acquire)
 	}
 	one, other, theirs := acquire("one", c), acquire("other", c), acquire("theirs", locktest.Sibling(t, s, c))
-	waiting := testkit.Async(t, func() error { return relock.NewRedisLock("theirs", c, relock.WithBlock()).Lock(t.Context()) })
+	waiting := testkit.Async(t, func() error {
+		return relock.NewRedisLock("theirs", c, relock.WithBlock()).Lock(t.Context())
+	})
 	testkit.Eventually(t, testkit.Patience, func() bool {
 		return locktest.IsSubscribed(c, "theirs")
 	}, "the subscription is there")
 
 	s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 	stuck.await(t)
-	require.NoError(t, testkit.ResultWithin(t, testkit.Async(t, func() error { return other.Unlock(t.Context()) }), testkit.Patience))
+	require.NoError(t,
+		testkit.ResultWithin(t, testkit.Async(t, func() error { return other.Unlock(t.Context()) }), testkit.Patience))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	left := testkit.Async(t, func() error { return relock.NewRedisLock("theirs", c, relock.WithBlock()).Lock(ctx) })

@@ -35,7 +35,10 @@ func message(t *testing.T, e *engine, drawn time.Time) (*lease.Hold, error) {
 	s := lockspec.Resolve(lockspec.Options{}, lockspec.Options{}, lockspec.Plain, &p)
 	return e.Grant(t.Context(), &lease.Grant{
 		Key: "k", Protocol: named("p:{k}"), Sent: time.Now(), Settings: &s,
-		Claim: &waitqueue.Claim{Call: script.Call{Script: script.Claim, Key: "p:{k}", Args: []any{"w", 30000, "value", ""}}, Drawn: drawn, Length: s.ClaimLease(), Settled: func() {}},
+		Claim: &waitqueue.Claim{
+			Call:  script.Call{Script: script.Claim, Key: "p:{k}", Args: []any{"w", 30000, "value", ""}},
+			Drawn: drawn, Length: s.ClaimLease(), Settled: func() {},
+		},
 	})
 }
 

@@ -74,7 +74,8 @@ func TestClose(t *testing.T) {
 					}, "the user's pool stays open")
 					require.NoError(t, b.Pool.Close())
 				}
-				locktest.EventuallyWithin(t, time.Second, func() bool { return len(redistest.Connections(t, inspector)) == 0 }, "connections stay")
+				locktest.EventuallyWithin(t, time.Second,
+					func() bool { return len(redistest.Connections(t, inspector)) == 0 }, "connections stay")
 			}
 			goleak.VerifyNone(t, leaks)
 		})
@@ -137,7 +138,8 @@ func closeEndsAll(t *testing.T, b *locktest.Closing, spoil func(*testing.T, *loc
 	pool := locktest.PoolOf(c).Redis
 	testkit.Eventually(t, testkit.Patience, func() bool {
 		quiet := pool.ActiveCount() == pool.IdleCount() // no connection is about to be put back
-		return c.Stats().Waiting == len(waits) && locktest.Calls(t, b.S, "zadd") >= 3 && locktest.Calls(t, b.S, "subscribe") == 1 && quiet
+		return c.Stats().Waiting == len(waits) && locktest.Calls(t, b.S, "zadd") >= 3 &&
+			locktest.Calls(t, b.S, "subscribe") == 1 && quiet
 	}, "nobody waits")
 	spoil(t, b)
 	for _, ctx := range contexts {

@@ -77,7 +77,8 @@ func (l *Lease) endDetached(m *Manager, h *Hold, next string, d time.Duration) (
 	case l.client != m:
 		return nil, fmt.Errorf("%w: hold: is of another client", errs.ErrInvalid)
 	case len(l.levels.All) > 1:
-		return nil, fmt.Errorf("%w: hold: has %d levels, only a single one can be detached", errs.ErrInvalid, len(l.levels.All))
+		return nil, fmt.Errorf("%w: hold: has %d levels, only a single one can be detached",
+			errs.ErrInvalid, len(l.levels.All))
 	}
 	h.unlocked = true
 	l.drop(h)

@@ -50,7 +50,8 @@ func (l *Lease) extend(ctx context.Context, h *Hold, d time.Duration) error {
 	}
 	o, _ := l.ask(ctx, h.settings, l.protocol.Renew(d))
 	o.Err = driver.Ended(ctx, o.Err)
-	defer l.ReportRenewal(func() context.Context { return ctx }, o) // deferred: the answer takes effect before the hook runs
+	// deferred: the answer takes effect before the hook runs
+	defer l.ReportRenewal(func() context.Context { return ctx }, o)
 	switch {
 	case o.Err != nil:
 		return o.Err

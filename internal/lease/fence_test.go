@@ -29,7 +29,9 @@ var fencedKinds = []string{"RedisLock", "ReentrantLock", "RWLock", "RWLock, read
 func TestTokensRise(t *testing.T) {
 	t.Parallel()
 	for _, name := range fencedKinds {
-		for mode, opts := range map[string][]relock.LockOption{"unfair": nil, "fair": {relock.WithFair()}, "waiting": {relock.WithBlock()}} {
+		for mode, opts := range map[string][]relock.LockOption{
+			"unfair": nil, "fair": {relock.WithFair()}, "waiting": {relock.WithBlock()},
+		} {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
 				s, a := locktest.OnOwn(t)

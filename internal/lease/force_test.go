@@ -27,7 +27,8 @@ func TestForceUnlockIsFoundByAnInnerLevel(t *testing.T) {
 	locktest.AwaitMarked(t, other, "k")
 	locktest.Level(inner).ReachMaxHold()
 	require.ErrorIs(t, inner.Err(), relock.ErrMaxHold)
-	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), lockspec.DefaultLease/6), relock.ErrForced, "before a renewal")
+	require.ErrorIs(t, testkit.EndedWithin(t, outer.Context(), lockspec.DefaultLease/6), relock.ErrForced,
+		"before a renewal")
 	require.ErrorContains(t, outer.Err(), "why")
 	require.ErrorIs(t, outer.Unlock(t.Context()), relock.ErrForced)
 	require.NoError(t, testkit.ResultWithin(t, forced, testkit.Patience))
@@ -44,12 +45,14 @@ func TestForgedForceMessage(t *testing.T) {
 	locktest.Engine(c).Forced(p.HoldID(), p.LockKey())
 	locktest.Engine(c).Forced("another", p.LockKey())
 	locktest.Engine(c).Forced("", "elsewhere")
-	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "hmget") == 1 }, "the notice was read")
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "hmget") == 1 },
+		"the notice was read")
 	require.NoError(t, h.Err())
 	waiter := p.HoldID() + ":pu:1250:00ff" // whose grant was ended, before it took the lock with the same id
 	s.Do(t, "HSET", p.LockKey()+script.NoticeSuffix, waiter, "it hangs")
 	locktest.Engine(c).Forced(p.HoldID(), p.LockKey())
-	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "hmget") == 2 }, "the notice was read")
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, s, "hmget") == 2 },
+		"the notice was read")
 	_, ended := testkit.Await(h.Context().Done(), 100*time.Millisecond)
 	require.False(t, ended, "ended")
 	require.NoError(t, h.Unlock(t.Context()))

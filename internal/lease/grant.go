@@ -27,7 +27,10 @@ type Grant struct {
 // Queued returns the grant of a queue entry, by a request that was sent at
 // sent.
 func Queued(g *waitqueue.Granted, key string, p Protocol, sent time.Time, s *lockspec.Spec) *Grant {
-	return &Grant{Key: key, Protocol: p, Sent: sent, Settings: s, Tokens: g.Tokens, Indeterminate: g.Indeterminate, Undo: g.Undo, Claim: g.Claim}
+	return &Grant{
+		Key: key, Protocol: p, Sent: sent, Settings: s, Tokens: g.Tokens,
+		Indeterminate: g.Indeterminate, Undo: g.Undo, Claim: g.Claim,
+	}
 }
 
 // newLease returns the lease of a grant.

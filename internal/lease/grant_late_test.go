@@ -36,7 +36,9 @@ func TestGrantAfterItsLease(t *testing.T) {
 // A reentrant one is not acquired again under the hold ID that was released: it
 // waits for its own release. A fair one is granted the ID of its queue entry.
 func TestReentrantGrantAfterItsLease(t *testing.T) {
-	locktest.EachMode(t, []locktest.QueueMode{locktest.ReentrantUnfair, locktest.ReentrantFair}, func(t testing.TB, m locktest.QueueMode) {
+	locktest.EachMode(t, []locktest.QueueMode{
+		locktest.ReentrantUnfair, locktest.ReentrantFair,
+	}, func(t testing.TB, m locktest.QueueMode) {
 		c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
 		lateAnswers(c.Client, 1)
 		c.Proxy.On(requestsOf["ReentrantLock"].release, 1, faults.HoldOnly)
@@ -46,7 +48,8 @@ func TestReentrantGrantAfterItsLease(t *testing.T) {
 		lock := locktest.Owned("me", m.Lock(c.Client))
 		result := testkit.Async(t, func() error { return lock.Lock(ctx) })
 		enqueued := map[bool]int{false: 1, true: 2}[m.Fair] // a fair lock's late request is one, too
-		require.True(t, c.Proxy.Await(faults.Script(script.Enqueue.SHA), enqueued, testkit.Patience), "it has to wait for its own release")
+		require.True(t, c.Proxy.Await(faults.Script(script.Enqueue.SHA), enqueued, testkit.Patience),
+			"it has to wait for its own release")
 		holdID := func() string { return c.State().Content.(map[string]string)["hold"] }
 		late := holdID()
 		c.Proxy.Release()
@@ -62,7 +65,8 @@ func TestReentrantGrantAfterItsLease(t *testing.T) {
 func TestLateGrantIsNotKept(t *testing.T) {
 	t.Parallel()
 	s := locktest.NewServerWithScripts(t)
-	long, short := relock.WithMinHold(3*time.Hour), relock.WithMaxHold(50*time.Millisecond) // a late answer looks as if it had taken an hour
+	// a late answer looks as if it had taken an hour
+	long, short := relock.WithMinHold(3*time.Hour), relock.WithMaxHold(50*time.Millisecond)
 	left := func(c *locktest.FaultBench, key string) time.Duration {
 		return locktest.PTTL(c, c.Server, c.Client, key)
 	}
@@ -75,18 +79,20 @@ func TestLateGrantIsNotKept(t *testing.T) {
 		}
 	}
 	var cells []locktest.Subtest
-	modes := append([]locktest.QueueMode{{Kind: "MultiLock"}, {Kind: "MultiLock"}, {Kind: "RWLock"}}, locktest.QueueModes...)
+	modes := append([]locktest.QueueMode{{Kind: "MultiLock"}, {Kind: "MultiLock"}, {Kind: "RWLock"}},
+		locktest.QueueModes...)
 	for n, m := range modes {
 		newBench := func(t testing.TB) *locktest.FaultBench {
 			c := locktest.NewFaultBench(t, s)
 			locktest.Engine(c.Client).OneByOne.Store(n == 0)
 			return c
 		}
-		cells = append(cells, locktest.Subtest{Name: fmt.Sprint(n, ", ", m.Title(), "/maximum hold"), Run: func(t testing.TB) {
-			c := newBench(t)
-			c.Proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
-			late(c, m.Lock(c.Client, short))
-		}})
+		cells = append(cells,
+			locktest.Subtest{Name: fmt.Sprint(n, ", ", m.Title(), "/maximum hold"), Run: func(t testing.TB) {
+				c := newBench(t)
+				c.Proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
+				late(c, m.Lock(c.Client, short))
+			}})
 		if m.Kind == "RWLock" {
 			continue // has no minimum hold
 		}
@@ -123,7 +129,8 @@ func TestGrantThatTheObjectCannotTakeIsNotKept(t *testing.T) {
 		waiting := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
 		cannot := func() bool { return c.Stats().Waiting == 1 }
 		testkit.Eventually(t, testkit.Patience, cannot, "it has got the key, and cannot take it")
-		locktest.EventuallyWithin(t, locktest.CleanWithin, func() bool { return locktest.PTTL(t, s, c, "k") == locktest.Absent }, "it is released")
+		locktest.EventuallyWithin(t, locktest.CleanWithin,
+			func() bool { return locktest.PTTL(t, s, c, "k") == locktest.Absent }, "it is released")
 		require.Empty(t, waiting, "the object is taken until the Unlock")
 		locktest.RequireIs(t, lock.Unlock(t.Context()), relock.ErrLockLost, relock.ErrNotHeld)
 		require.NoError(t, testkit.ResultWithin(t, waiting, testkit.Patience))

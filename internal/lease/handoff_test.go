@@ -69,8 +69,11 @@ func TestLocalHandOff(t *testing.T) {
 // its client.
 func TestHandedOffHold(t *testing.T) {
 	locktest.EachCase(t, locktest.Unfair, map[string]func(*bench, relock.Hold) error{
-		"is lost":         func(q *bench, _ relock.Hold) error { q.Server.Do(q, "DEL", q.Key); return relock.ErrLockLost },
-		"its client ends": func(q *bench, _ relock.Hold) error { require.NoError(q, q.Clients[0].Close()); return relock.ErrClosed },
+		"is lost": func(q *bench, _ relock.Hold) error { q.Server.Do(q, "DEL", q.Key); return relock.ErrLockLost },
+		"its client ends": func(q *bench, _ relock.Hold) error {
+			require.NoError(q, q.Clients[0].Close())
+			return relock.ErrClosed
+		},
 	}, func(t testing.TB, m mode, end func(*bench, relock.Hold) error) {
 		q := locktest.NewQueueBench(t, m, 2)
 		h := q.Take(q.Clients[0])
@@ -103,15 +106,21 @@ func TestNoLocalHandOff(t *testing.T) {
 	locktest.EachCase(t, locktest.Unfair, map[string]handed{
 		"the time without remote waiters is over": {set: over},
 		"handed off a thousand times":             {set: state(func(s *lease.State) { s.Passes = passesAlone })},
-		"less than half of the lease":             {set: state(func(s *lease.State) { s.ValidUntil = time.Now().Add(lockspec.DefaultLease / 2) }), transferred: true},
-		"an indeterminate request":                {set: state(func(s *lease.State) { s.Indeterminate.Error = true })},
-		"refused by the server":                   {set: func(h relock.Hold) { leaseOf(h).EndBy(time.Now().Add(lockspec.DefaultLease)) }, transferred: true},
-		"a level that keeps the key":              {set: state(func(s *lease.State) { s.Keep = time.Now().Add(2 * time.Second) }), nested: true},
-		"a fixed lease":                           {holder: fixed, waiter: fixed, transferred: true},
-		"a minimum hold":                          {holder: keeps, waiter: keeps},
-		"another lease":                           {waiter: opts(relock.WithWatchdog(20 * time.Second))},
-		"another label":                           {waiter: opts(relock.WithLabel("other"))},
-		"another maximum hold":                    {waiter: opts(relock.WithMaxHold(time.Hour))},
+		"less than half of the lease": {
+			set: state(func(s *lease.State) { s.ValidUntil = time.Now().Add(lockspec.DefaultLease / 2) }), transferred: true,
+		},
+		"an indeterminate request": {set: state(func(s *lease.State) { s.Indeterminate.Error = true })},
+		"refused by the server": {
+			set: func(h relock.Hold) { leaseOf(h).EndBy(time.Now().Add(lockspec.DefaultLease)) }, transferred: true,
+		},
+		"a level that keeps the key": {
+			set: state(func(s *lease.State) { s.Keep = time.Now().Add(2 * time.Second) }), nested: true,
+		},
+		"a fixed lease":        {holder: fixed, waiter: fixed, transferred: true},
+		"a minimum hold":       {holder: keeps, waiter: keeps},
+		"another lease":        {waiter: opts(relock.WithWatchdog(20 * time.Second))},
+		"another label":        {waiter: opts(relock.WithLabel("other"))},
+		"another maximum hold": {waiter: opts(relock.WithMaxHold(time.Hour))},
 	}, func(t testing.TB, m mode, c handed) {
 		if c.nested && m == locktest.PlainUnfair {
 			return
@@ -230,7 +239,9 @@ func TestLocalWaitersReportTheTrouble(t *testing.T) {
 // A renewal that an earlier holder sent changes nothing for the next one,
 // whenever it is executed.
 func TestLateRequestsOfAnEarlierHolder(t *testing.T) {
-	locktest.EachCase(t, []mode{locktest.PlainUnfair}, map[string]bool{"while the next one has it": false, "after its Unlock": true}, func(t testing.TB, _ mode, after bool) {
+	locktest.EachCase(t, []mode{locktest.PlainUnfair}, map[string]bool{
+		"while the next one has it": false, "after its Unlock": true,
+	}, func(t testing.TB, _ mode, after bool) {
 		q, proxy := locktest.NewQueueBenchBehind(t, locktest.PlainUnfair, relock.WithCommandTimeout(3*time.Second))
 		h := q.Take(q.Clients[0])
 		w := q.WaitLocally(t.Context(), 0)

@@ -71,7 +71,8 @@ func (m *Manager) WarnOfOwnClient(w Waiting) bool {
 	}
 	attributes := l.About("since", errs.Ago(l.Granted()))
 	if l.owner != nil && w.Owner != nil {
-		attributes = append(attributes, "holder", lockspec.OwnerName(l.owner.key.ID), "waiter", lockspec.OwnerName(w.Owner.key.ID))
+		attributes = append(attributes, "holder", lockspec.OwnerName(l.owner.key.ID), "waiter",
+			lockspec.OwnerName(w.Owner.key.ID))
 	}
 	m.Logger.Warn("relock: waiting for a lock that this client holds, perhaps for itself", attributes...)
 	return true

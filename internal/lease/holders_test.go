@@ -24,7 +24,8 @@ func TestOwnHoldIsLoggedOnce(t *testing.T) {
 		waiting := lease.Waiting{Key: "k", Since: time.Now(), Kind: lockspec.Plain}
 		warned := func(times int) bool {
 			found := e.WarnOfOwnClient(waiting)
-			require.Equal(t, times, log.Lines("relock: waiting for a lock that this client holds", "key=k kind=plain since="), log.String())
+			require.Equal(t, times,
+				log.Lines("relock: waiting for a lock that this client holds", "key=k kind=plain since="), log.String())
 			return found
 		}
 		require.False(t, warned(0), "there is no hold")
@@ -63,7 +64,8 @@ func TestFailedRenewalsAreLoggedTogether(t *testing.T) {
 			}
 			away.Store(true)
 			time.Sleep(15 * time.Second)
-			require.Equal(t, outage, log.Lines("level=WARN", "relock: renewal failed, retrying", "kind=plain reason=away"), log.String())
+			require.Equal(t, outage,
+				log.Lines("level=WARN", "relock: renewal failed, retrying", "kind=plain reason=away"), log.String())
 			require.Equal(t, 3*outage, log.Lines("level=WARN", "relock: lock lost", "kind=plain reason="), log.String())
 			time.Sleep(16 * time.Second)
 		}

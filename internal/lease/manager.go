@@ -178,14 +178,18 @@ func (m *Manager) NodesChanged(gone []driver.Node) {
 
 // Ask sends a script that acquires a lock or extends a lease, and waits for the
 // replicas that the settings require.
-func (m *Manager) Ask(ctx context.Context, settings *lockspec.Spec, s script.Call) (driver.Result, script.Indeterminate) {
+func (m *Manager) Ask(
+	ctx context.Context, settings *lockspec.Spec, s script.Call,
+) (driver.Result, script.Indeterminate) {
 	m.CheckSuspended(time.Now())
 	return script.Run(ctx, m.Driver, driver.ForLease(settings.Lease), s, settings.Ack())
 }
 
 // AskAll is Ask for scripts of several keys, which are sent together. The
 // settings require no replicas.
-func (m *Manager) AskAll(ctx context.Context, settings *lockspec.Spec, calls []script.Call) ([]driver.Result, []script.Indeterminate) {
+func (m *Manager) AskAll(
+	ctx context.Context, settings *lockspec.Spec, calls []script.Call,
+) ([]driver.Result, []script.Indeterminate) {
 	m.CheckSuspended(time.Now())
 	return script.RunAll(ctx, m.Driver, driver.ForLease(settings.Lease), calls)
 }

@@ -38,7 +38,9 @@ func TestLongerLeaseLooks(t *testing.T) {
 		"by Extend": func(t *testing.T, _ *relock.Client, h relock.Hold) {
 			require.NoError(t, h.Extend(t.Context(), 4*time.Second))
 		},
-		"by a level": func(t *testing.T, c *relock.Client, _ relock.Hold) { ownLevel(t, c, relock.WithExpiry(4*time.Second)) },
+		"by a level": func(t *testing.T, c *relock.Client, _ relock.Hold) {
+			ownLevel(t, c, relock.WithExpiry(4*time.Second))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

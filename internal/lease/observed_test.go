@@ -74,9 +74,13 @@ func TestObserverOfLosses(t *testing.T) {
 		"forced": {why: relock.ErrForced, lose: func(t *testing.T, _ *redistest.Server, c *relock.Client) {
 			require.NoError(t, c.ForceUnlock(t.Context(), "k", "test"))
 		}},
-		"closed": {why: relock.ErrClosed, lose: func(t *testing.T, _ *redistest.Server, c *relock.Client) { require.NoError(t, c.Close()) }},
+		"closed": {why: relock.ErrClosed, lose: func(t *testing.T, _ *redistest.Server, c *relock.Client) {
+			require.NoError(t, c.Close())
+		}},
 	} {
-		for kind, of := range map[string]string{"plain": "RedisLock", "reentrant": "ReentrantLock", "write": "RWLock", "multi": "MultiLock"} {
+		for kind, of := range map[string]string{
+			"plain": "RedisLock", "reentrant": "ReentrantLock", "write": "RWLock", "multi": "MultiLock",
+		} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
 				s, w := redistest.Shared(t), locktest.NewWitness(t)

@@ -16,7 +16,8 @@ import (
 // whatever its last level asked for.
 func (l *Lease) pass(from *Hold, now time.Time) (left *waitqueue.Entry, ok bool) {
 	s := from.settings
-	if l.claim != nil || !s.Kind.Passes || !s.Watched || s.MinHold > 0 || l.Settings.Fair || l.maxRequested > s.Lease || l.indeterminate.Exists() || l.Until().Sub(now) <= s.Lease/2 {
+	if l.claim != nil || !s.Kind.Passes || !s.Watched || s.MinHold > 0 || l.Settings.Fair || l.maxRequested > s.Lease ||
+		l.indeterminate.Exists() || l.Until().Sub(now) <= s.Lease/2 {
 		return nil, false
 	}
 	if l.IsSuspect() || l.tokens.Spent() {

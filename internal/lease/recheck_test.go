@@ -28,7 +28,9 @@ func TestHoldsAskTheNewMaster(t *testing.T) {
 	take := func(state string, opts ...relock.LockOption) map[string]relock.Hold {
 		holds := map[string]relock.Hold{}
 		for kind, newLock := range locktest.AllKinds {
-			for name, length := range map[string]relock.LockOption{"fixed": relock.WithExpiry(time.Hour), "watched": relock.WithWatchdog(time.Hour)} {
+			for name, length := range map[string]relock.LockOption{
+				"fixed": relock.WithExpiry(time.Hour), "watched": relock.WithWatchdog(time.Hour),
+			} {
 				key := state + " " + kind + " " + name
 				if kind == "MultiLock" { // of which all have the same second key
 					c = p.Client(t, relock.WithKeyPrefix(key+":"))

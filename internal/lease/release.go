@@ -26,7 +26,8 @@ func (l *Lease) sendLevels(levels int, start time.Time) error {
 		return o, d
 	}
 	limit := min(l.client.CommandTimeout, l.Settings.Lease/3)
-	o, first, err := l.client.Retrier.Confirm(start, limit, send, func() *background.Release { return l.releaseJob(levels, release.again()) })
+	o, first, err := l.client.Retrier.Confirm(start, limit, send,
+		func() *background.Release { return l.releaseJob(levels, release.again()) })
 	if err != nil {
 		return err
 	}

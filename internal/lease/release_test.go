@@ -111,7 +111,8 @@ func TestDeniedReleaseIsRepeated(t *testing.T) {
 	locktest.RequireIs(t, h.Unlock(t.Context()), relock.ErrUnconfirmed, relock.ErrDenied)
 	locktest.RequireHeld(t, s, c, "lock")
 	s.Do(t, "ACL", "SETUSER", "user", "+@all")
-	locktest.EventuallyWithin(t, 5*time.Second, func() bool { return s.Do(t, "EXISTS", locktest.KeyOf(c, "lock")) == int64(0) }, "not released")
+	locktest.EventuallyWithin(t, 5*time.Second,
+		func() bool { return s.Do(t, "EXISTS", locktest.KeyOf(c, "lock")) == int64(0) }, "not released")
 }
 
 // Without the permissions to set an expiry and to delete, no lock may stay
@@ -122,7 +123,8 @@ func TestNoPermissionForAnExpiry(t *testing.T) {
 	for _, missing := range [][]any{{"-pexpire"}, {"-pexpire", "-del"}} {
 		c := locktest.NewTestClient(t, s)
 		s.Do(t, "ACL", append([]any{"SETUSER", "default", "+@all"}, missing...)...)
-		require.ErrorIs(t, relock.NewReentrantLock("k", c, relock.WithExpiry(3*time.Second)).Lock(t.Context()), relock.ErrDenied)
+		require.ErrorIs(t, relock.NewReentrantLock("k", c, relock.WithExpiry(3*time.Second)).Lock(t.Context()),
+			relock.ErrDenied)
 		require.NotEqual(t, time.Duration(-1), locktest.PTTL(t, s, c, "k"), "%v", missing)
 	}
 }
@@ -133,7 +135,8 @@ func TestUnlockKeepsItsLimit(t *testing.T) {
 	const limit = 2 * time.Second
 	s := redistest.Start(t, "--requirepass", "secret")
 	proxy := faults.Start(t, s.Network, s.Address)
-	c, err := relock.NewClient(proxy.Network, proxy.Address, "secret", relock.WithCommandTimeout(limit), relock.WithMaxIdle(0))
+	c, err := relock.NewClient(proxy.Network, proxy.Address,
+		"secret", relock.WithCommandTimeout(limit), relock.WithMaxIdle(0))
 	require.NoError(t, err)
 	defer c.Close() //nolint:errcheck // a second Close does nothing
 	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
@@ -178,7 +181,8 @@ func TestGivenUpReleaseIsLogged(t *testing.T) {
 		h := e.take(t, lockspec.Plain, "k", fixed(2*time.Second))
 		e.answer = func(driver.Request) (time.Duration, error) { return time.Hour, nil }
 		require.ErrorIs(t, h.Unlock(), errs.ErrUnconfirmed)
-		testkit.Eventually(t, testkit.Patience, func() bool { return strings.Contains(log.String(), "given up") }, "it is logged")
+		testkit.Eventually(t, testkit.Patience,
+			func() bool { return strings.Contains(log.String(), "given up") }, "it is logged")
 	})
 }
 
@@ -188,9 +192,11 @@ func TestMultiLockExtendNamesTheKey(t *testing.T) {
 	t.Parallel()
 	c := locktest.NewFaultBench(t, locktest.NewServerWithScripts(t))
 	keys := locktest.Numbered("key", 100)
-	h := locktest.Take(t, relock.NewMultiLock(keys, c.Client, relock.WithWatchdog(time.Minute)).Acquire) // one key is not renewed
+	// one key is not renewed
+	h := locktest.Take(t, relock.NewMultiLock(keys, c.Client, relock.WithWatchdog(time.Minute)).Acquire)
 	bad := locktest.KeyOf(c.Client, keys[40])
-	c.Proxy.On(func(args []string) bool { return faults.Script(script.Renew.SHA)(args) && args[3] == bad }, faults.Every, faults.ErrorLine("LOADING soon"))
+	c.Proxy.On(func(args []string) bool { return faults.Script(script.Renew.SHA)(args) && args[3] == bad }, faults.Every,
+		faults.ErrorLine("LOADING soon"))
 	for range 10 {
 		err := h.Extend(t.Context(), 2*time.Minute)
 		require.ErrorContains(t, err, "LOADING")

@@ -43,7 +43,9 @@ func TestSuspendedMachineHasLostItsHolds(t *testing.T) {
 		require.ErrorIs(t, asked.Unlock(), errs.ErrLockLost)
 		require.ErrorIs(t, other.Unlock(), errs.ErrLockLost)
 		synctest.Wait()
-		releases := map[*lockspec.Kind]*script.Script{lockspec.Plain: script.Release, lockspec.Reentrant: script.ReentrantRelease}
+		releases := map[*lockspec.Kind]*script.Script{
+			lockspec.Plain: script.Release, lockspec.Reentrant: script.ReentrantRelease,
+		}
 		require.Equal(t, 2, e.calls(releases[kind]), "both are released")
 		require.NoError(t, e.take(t, kind, "asked").Unlock())
 	})
@@ -161,9 +163,13 @@ func TestGrantOverASuspend(t *testing.T) {
 		err    error
 	}
 	eachTimed(t, map[string]request{
-		"RedisLock":            {lockspec.Plain, 0, func(r driver.Request) bool { return r.Cmd == "SET" }, lease.ErrLate},
-		"ReentrantLock, level": {lockspec.Reentrant, 1, func(r driver.Request) bool { return isCall(r, script.ReentrantEnter) }, errs.ErrLockLost},
-		"RWLock, level":        {lockspec.Write, 1, func(r driver.Request) bool { return isCall(r, script.RWEnter) }, errs.ErrLockLost},
+		"RedisLock": {lockspec.Plain, 0, func(r driver.Request) bool { return r.Cmd == "SET" }, lease.ErrLate},
+		"ReentrantLock, level": {
+			lockspec.Reentrant, 1, func(r driver.Request) bool { return isCall(r, script.ReentrantEnter) }, errs.ErrLockLost,
+		},
+		"RWLock, level": {
+			lockspec.Write, 1, func(r driver.Request) bool { return isCall(r, script.RWEnter) }, errs.ErrLockLost,
+		},
 	}, func(t *testing.T, e *engine, tt request) {
 		e.stopTicks() // only calls check
 		for range tt.before {
@@ -190,7 +196,9 @@ func TestGrantOverASuspend(t *testing.T) {
 // immediately, for all members of a group: each client of a RedLock checks for
 // itself, and the hold's Err asks all of them.
 func TestGrantAfterASuspend(t *testing.T) {
-	for _, kind := range []*lockspec.Kind{lockspec.Plain, lockspec.Reentrant, lockspec.Write, lockspec.Multi, lockspec.Quorum} {
+	for _, kind := range []*lockspec.Kind{
+		lockspec.Plain, lockspec.Reentrant, lockspec.Write, lockspec.Multi, lockspec.Quorum,
+	} {
 		t.Run((&lockspec.Spec{Kind: kind}).KindName(), func(t *testing.T) {
 			timed(t, func(t *testing.T, e *engine) {
 				e.stopTicks() // only calls check

@@ -44,7 +44,8 @@ type transferrer interface {
 // a transfer begins a new lease. Mu must be held.
 func (l *Lease) choose(from *Hold, now time.Time) (t *Transfer, left *waitqueue.Entry) {
 	s, q := from.settings, l.client.Queue
-	if !s.Kind.Transfers || s.MinHold > 0 || l.Settings.Fair || s.Replicas > 0 || l.keptUntil().After(now) || l.indeterminate.Exists() {
+	if !s.Kind.Transfers || s.MinHold > 0 || l.Settings.Fair || s.Replicas > 0 || l.keptUntil().After(now) ||
+		l.indeterminate.Exists() {
 		return nil, nil
 	}
 	next, left := q.Next(l.protocol.LockKey(), now.Sub(l.Granted()), l.passes, l.client.Limits.HandOffs, s)

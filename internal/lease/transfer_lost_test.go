@@ -28,7 +28,8 @@ func takeToTransfer(t *testing.T, opts ...relock.ClientOption) (*locktest.QueueB
 // transferFreed waits until the key is free, long before its lease ends.
 func transferFreed(q *locktest.QueueBench) {
 	q.Helper()
-	testkit.Eventually(q, lockspec.DefaultLease/3, func() bool { return q.Server.Do(q, "EXISTS", q.Key) == int64(0) }, "free")
+	testkit.Eventually(q, lockspec.DefaultLease/3,
+		func() bool { return q.Server.Do(q, "EXISTS", q.Key) == int64(0) }, "free")
 	q.RequireIdle()
 }
 
@@ -68,7 +69,9 @@ func TestTransferToACallThatLeaves(t *testing.T) {
 
 // ownerKey returns the key of the first client's owner with this name.
 func ownerKey(q *locktest.QueueBench, name string) lease.OwnerKey {
-	return lease.OwnerKey{Lock: locktest.QueueKey, ID: locktest.Engine(q.Clients[0]).Identity.Named(name), Family: lockspec.ReentrantFamily}
+	return lease.OwnerKey{
+		Lock: locktest.QueueKey, ID: locktest.Engine(q.Clients[0]).Identity.Named(name), Family: lockspec.ReentrantFamily,
+	}
 }
 
 // A call that learns at the end of its context that it has the lock, and cannot
@@ -90,7 +93,9 @@ func TestTransferAtTheLastMoment(t *testing.T) {
 func TestTransferToTheOwnerOfALostHold(t *testing.T) {
 	q, h := takeToTransfer(t)
 	w := q.WaitLocally(locktest.As(t, "late"), 0)
-	lost := &lease.Grant{Key: locktest.QueueKey, Protocol: leaseOf(h).Protocol(), Sent: time.Now(), Settings: locktest.Level(h).Settings()}
+	lost := &lease.Grant{
+		Key: locktest.QueueKey, Protocol: leaseOf(h).Protocol(), Sent: time.Now(), Settings: locktest.Level(h).Settings(),
+	}
 	remove := locktest.Engine(q.Clients[0]).PutLost(ownerKey(q, "late"), lost, relock.ErrLockLost)
 	q.UnlockFresh(h)
 	require.ErrorIs(t, w.End(), relock.ErrLockLost)
@@ -126,8 +131,10 @@ func TestTransferRefused(t *testing.T) {
 		transferred bool
 	}
 	testkit.Each(t, map[string]refusal{
-		"out of memory":  {start: []any{"CONFIG", "SET", "maxmemory", "1"}, end: []any{"CONFIG", "SET", "maxmemory", "0"}},
-		"denied":         {start: []any{"ACL", "SETUSER", "default", "-hset"}, end: []any{"ACL", "SETUSER", "default", "+hset"}}, // and so is the next acquire
+		"out of memory": {start: []any{"CONFIG", "SET", "maxmemory", "1"}, end: []any{"CONFIG", "SET", "maxmemory", "0"}},
+		"denied": {
+			start: []any{"ACL", "SETUSER", "default", "-hset"}, end: []any{"ACL", "SETUSER", "default", "+hset"},
+		}, // and so is the next acquire
 		"unknown script": {start: []any{"SCRIPT", "FLUSH"}, end: []any{"PING"}, transferred: true},
 	}, func(t *testing.T, name string, tt refusal) {
 		q := locktest.NewQueueBench(t, locktest.ReentrantUnfair, 2)

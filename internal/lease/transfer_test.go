@@ -32,7 +32,8 @@ func TestTransferred(t *testing.T) {
 	require.False(t, second.HasEnded())
 	require.Equal(t, 1, passes(next))
 	require.False(t, locktest.Level(next).StopMaxHold().Before(asked.Add(10*time.Hour)))
-	require.False(t, next.ValidUntil().Before(asked.Add(lockspec.DefaultLease-lockspec.Drift(lockspec.DefaultLease))), "the whole lease")
+	require.False(t, next.ValidUntil().Before(asked.Add(lockspec.DefaultLease-lockspec.Drift(lockspec.DefaultLease))),
+		"the whole lease")
 	require.Greater(t, locktest.PTTL(t, q.Server, q.Clients[0], locktest.QueueKey), lockspec.DefaultLease-10*time.Second)
 	requireStored(q, next, 1)
 	require.NotEqual(t, holdOf(h), holdOf(next))
@@ -61,7 +62,8 @@ func TestTransferred(t *testing.T) {
 	q.Unlock(next)
 	last := second.Granted()
 	require.Equal(t, 2, passes(last))
-	require.LessOrEqual(t, locktest.PTTL(t, q.Server, q.Clients[0], locktest.QueueKey), lockspec.DefaultLease, "what the one before asked for does not count")
+	require.LessOrEqual(t, locktest.PTTL(t, q.Server, q.Clients[0], locktest.QueueKey), lockspec.DefaultLease,
+		"what the one before asked for does not count")
 	requireStored(q, last, 1)
 	q.Unlock(last)
 	q.RequireIdle()

@@ -22,7 +22,8 @@ type requests struct{ acquire, again, renew, release faults.Match }
 
 var requestsOf = map[string]requests{
 	"RedisLock": {
-		faults.Command("SET"), faults.Script(script.Acquire.SHA), faults.Script(script.Renew.SHA), faults.Script(script.Release.SHA),
+		faults.Command("SET"), faults.Script(script.Acquire.SHA), faults.Script(script.Renew.SHA),
+		faults.Script(script.Release.SHA),
 	},
 	"ReentrantLock": {
 		faults.Script(script.ReentrantAcquire.SHA), faults.Script(script.ReentrantEnter.SHA),
@@ -43,7 +44,9 @@ func eachKind(t *testing.T, tests map[string]kindTest, opts ...relock.ClientOpti
 	var cells []locktest.Subtest
 	for name, run := range tests {
 		for kind, r := range requestsOf {
-			cells = append(cells, locktest.Subtest{Name: path.Join(name, kind), Run: func(t testing.TB) { run(locktest.NewFaultBench(t, s, opts...), kind, r) }})
+			cells = append(cells, locktest.Subtest{Name: path.Join(name, kind), Run: func(t testing.TB) {
+				run(locktest.NewFaultBench(t, s, opts...), kind, r)
+			}})
 		}
 	}
 	locktest.RunTogether(t, cells)
@@ -116,36 +119,40 @@ func TestAbandonedAcquireIsFreedWithinASecond(t *testing.T) {
 // A proxy may answer with its own line before the server executes the
 // request. The release is repeated, as after no answer at all.
 func TestErrorLineOfAProxyLeavesNoOrphan(t *testing.T) {
-	eachVariant(t, locktest.Acquirers(), testkit.Patience, map[string]variantTest{"": func(c *locktest.FaultBench, op locktest.Variant) {
-		c.Proxy.On(op.Match, 1, faults.HoldThenError("upstream failure"))
-		released := c.Proxy.On(op.Release, 1, faults.Delay(0))
-		require.ErrorContains(c, op.Lock(c.Client, 30*time.Second).Lock(c.Context()), "upstream failure")
-		_, ok := testkit.Await(released, testkit.Patience)
-		require.True(c, ok, "no release")
-		c.Proxy.Release()
-		watch := testkit.NewStopwatch(c)
-		takeNext(c, op)
-		watch.Within(locktest.CleanWithin)
-	}})
+	eachVariant(t, locktest.Acquirers(), testkit.Patience, map[string]variantTest{
+		"": func(c *locktest.FaultBench, op locktest.Variant) {
+			c.Proxy.On(op.Match, 1, faults.HoldThenError("upstream failure"))
+			released := c.Proxy.On(op.Release, 1, faults.Delay(0))
+			require.ErrorContains(c, op.Lock(c.Client, 30*time.Second).Lock(c.Context()), "upstream failure")
+			_, ok := testkit.Await(released, testkit.Patience)
+			require.True(c, ok, "no release")
+			c.Proxy.Release()
+			watch := testkit.NewStopwatch(c)
+			takeNext(c, op)
+			watch.Within(locktest.CleanWithin)
+		},
+	})
 }
 
 // A release that overtakes the acquire which it is for, and is answered after
 // it, is not the last one.
 func TestReleaseOvertakesTheAcquire(t *testing.T) {
-	eachVariant(t, locktest.Acquirers(), testkit.Patience, map[string]variantTest{"": func(c *locktest.FaultBench, op locktest.Variant) {
-		executed := c.Proxy.On(op.Match, 1, faults.DelayRequest(350*time.Millisecond))
-		ctx, cancel := context.WithCancel(c.Context())
-		defer cancel()
-		result := testkit.Async(c, func() error { return op.Lock(c.Client, 30*time.Second).Lock(ctx) })
-		require.True(c, c.Proxy.Await(op.Match, 1, testkit.Patience))
-		overtakes := c.Proxy.On(op.Release, 1, faults.Delay(600*time.Millisecond))
-		cancel()
-		require.ErrorIs(c, testkit.ResultWithin(c, result, testkit.Patience), context.Canceled)
-		c.Await(executed, "not executed")
-		c.RequireLevels(0)
-		c.Await(overtakes, "no release")
-		c.RequireLevels(0)
-	}})
+	eachVariant(t, locktest.Acquirers(), testkit.Patience, map[string]variantTest{
+		"": func(c *locktest.FaultBench, op locktest.Variant) {
+			executed := c.Proxy.On(op.Match, 1, faults.DelayRequest(350*time.Millisecond))
+			ctx, cancel := context.WithCancel(c.Context())
+			defer cancel()
+			result := testkit.Async(c, func() error { return op.Lock(c.Client, 30*time.Second).Lock(ctx) })
+			require.True(c, c.Proxy.Await(op.Match, 1, testkit.Patience))
+			overtakes := c.Proxy.On(op.Release, 1, faults.Delay(600*time.Millisecond))
+			cancel()
+			require.ErrorIs(c, testkit.ResultWithin(c, result, testkit.Patience), context.Canceled)
+			c.Await(executed, "not executed")
+			c.RequireLevels(0)
+			c.Await(overtakes, "no release")
+			c.RequireLevels(0)
+		},
+	})
 }
 
 // A request that comes after its caller has left, and after the first release,
@@ -164,7 +171,8 @@ func TestLateAcquireIsFreedWithinASecond(t *testing.T) {
 			result := testkit.Async(c, func() error { return op.Lock(c.Client, lease).Lock(ctx) })
 			require.True(c, c.Proxy.Await(op.Match, 1, testkit.Patience))
 			cancel()
-			require.Error(c, testkit.ResultWithin(c, result, testkit.Patience)) // on a busy machine it may have waited for too long before
+			// on a busy machine it may have waited for too long before
+			require.Error(c, testkit.ResultWithin(c, result, testkit.Patience))
 			require.True(c, c.Proxy.Await(op.Release, 1, testkit.Patience), "no release")
 			locktest.RequireFree(c, c.Server, c.Client, locktest.FaultKey)
 
@@ -190,35 +198,38 @@ func TestLateAcquireIsFreedWithinASecond(t *testing.T) {
 func TestLateCopyOfAGrantedAcquire(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second
-	eachVariant(t, locktest.Acquirers(), locktest.FaultPatience, map[string]variantTest{"": func(c *locktest.FaultBench, op locktest.Variant) {
-		c.Proxy.On(op.Match, 1, faults.Hold)
-		lock := op.Lock(c.Client, lease)
-		require.NoError(c, lock.Lock(c.Context()))
-		require.NoError(c, lock.Unlock(c.Context()))
-		locktest.RequireFree(c, c.Server, c.Client, locktest.FaultKey)
+	eachVariant(t, locktest.Acquirers(), locktest.FaultPatience, map[string]variantTest{
+		"": func(c *locktest.FaultBench, op locktest.Variant) {
+			c.Proxy.On(op.Match, 1, faults.Hold)
+			lock := op.Lock(c.Client, lease)
+			require.NoError(c, lock.Lock(c.Context()))
+			require.NoError(c, lock.Unlock(c.Context()))
+			locktest.RequireFree(c, c.Server, c.Client, locktest.FaultKey)
 
-		delivered, watch := time.Now(), testkit.NewStopwatch(c)
-		answers := c.Proxy.Release()
-		require.Len(c, answers, 1)
-		require.Contains(c, []string{"+OK", ":1"}, answers[0], "the copy did not take the key")
-		taken, levels := c.Read(), c.Levels()
-		require.True(c, levels == 1 || time.Since(delivered) >= lease, "%d levels", levels)
-		require.False(c, taken.Earliest.After(time.Now().Add(lease)), "for longer than its lease")
+			delivered, watch := time.Now(), testkit.NewStopwatch(c)
+			answers := c.Proxy.Release()
+			require.Len(c, answers, 1)
+			require.Contains(c, []string{"+OK", ":1"}, answers[0], "the copy did not take the key")
+			taken, levels := c.Read(), c.Levels()
+			require.True(c, levels == 1 || time.Since(delivered) >= lease, "%d levels", levels)
+			require.False(c, taken.Earliest.After(time.Now().Add(lease)), "for longer than its lease")
 
-		for _, l := range []locktest.AnyLock{lock, op.Lock(c.Client, lease), op.Lock(c.Other, lease)} {
-			if err := l.TryLock(c.Context()); time.Since(delivered) < lease {
-				require.ErrorIs(c, err, relock.ErrLockAcquiredByOthers)
+			for _, l := range []locktest.AnyLock{lock, op.Lock(c.Client, lease), op.Lock(c.Other, lease)} {
+				if err := l.TryLock(c.Context()); time.Since(delivered) < lease {
+					require.ErrorIs(c, err, relock.ErrLockAcquiredByOthers)
+				}
 			}
-		}
-		require.Empty(c, locktest.ValidLeases(c.Client))
-		require.ErrorIs(c, lock.Unlock(c.Context()), relock.ErrNotHeld)
-		if after := c.Read(); time.Since(delivered) < lease {
-			c.RequireUntouched(taken, after)
-		}
-		next := op.Lock(c.Client, locktest.FaultLease, relock.WithBlock())
-		require.NoError(c, next.Lock(c.Context()))
-		require.GreaterOrEqual(c, time.Since(delivered), lease-locktest.ClockGrain, "exclusion lasted until the end of its lease")
-		watch.Within(lease + locktest.CleanWithin)
-		require.NoError(c, next.Unlock(c.Context()))
-	}})
+			require.Empty(c, locktest.ValidLeases(c.Client))
+			require.ErrorIs(c, lock.Unlock(c.Context()), relock.ErrNotHeld)
+			if after := c.Read(); time.Since(delivered) < lease {
+				c.RequireUntouched(taken, after)
+			}
+			next := op.Lock(c.Client, locktest.FaultLease, relock.WithBlock())
+			require.NoError(c, next.Lock(c.Context()))
+			require.GreaterOrEqual(c, time.Since(delivered), lease-locktest.ClockGrain,
+				"exclusion lasted until the end of its lease")
+			watch.Within(lease + locktest.CleanWithin)
+			require.NoError(c, next.Unlock(c.Context()))
+		},
+	})
 }

@@ -29,7 +29,8 @@ func TestLeasesExpireInTheirOrder(t *testing.T) {
 	timed(t, func(t *testing.T, e *engine) {
 		take := func(name string, d time.Duration) *lease.Hold { return e.take(t, lockspec.Plain, name, fixed(d)) }
 		start := time.Now()
-		long, short, extended, unlocked := take("long", 60*time.Second), take("short", 21*time.Second), take("extended", 27*time.Second), take("unlocked", 27*time.Second)
+		long, short, extended, unlocked := take("long", 60*time.Second), take("short", 21*time.Second),
+			take("extended", 27*time.Second), take("unlocked", 27*time.Second)
 		require.NoError(t, extended.Extend(t.Context(), 39*time.Second))
 		require.NoError(t, unlocked.Unlock())
 		for _, tt := range []struct {
@@ -195,7 +196,8 @@ func TestLevelAfterItsMaximumHold(t *testing.T) {
 	outer := locktest.Owned("me", relock.NewReentrantLock(locktest.FaultKey, c.Client))
 	require.NoError(t, outer.Lock(t.Context()))
 	c.Proxy.On(faults.Any, 1, faults.Delay(100*time.Millisecond))
-	err := locktest.Owned("me", relock.NewReentrantLock(locktest.FaultKey, c.Client, relock.WithMaxHold(50*time.Millisecond))).Lock(t.Context())
+	err := locktest.Owned("me",
+		relock.NewReentrantLock(locktest.FaultKey, c.Client, relock.WithMaxHold(50*time.Millisecond))).Lock(t.Context())
 	require.ErrorIs(t, err, lease.ErrLate)
 	require.NotErrorIs(t, err, relock.ErrLockLost, "the outer level is not")
 	require.Equal(t, 1, relock.NewReentrantLock(locktest.FaultKey, c.Client).HoldCount(locktest.As(t, "me")))
@@ -210,7 +212,10 @@ func TestLossIsLoggedLast(t *testing.T) {
 	stuck := newStuckLog(t)
 	defer stuck.free()
 	s, c := locktest.OnOwn(t, stuck.option())
-	for _, l := range []locktest.AnyLock{relock.NewRedisLock("one", c, relock.WithMaxHold(time.Hour)), relock.NewMultiLock([]string{"a", "b"}, c, relock.WithMaxHold(time.Hour))} {
+	for _, l := range []locktest.AnyLock{
+		relock.NewRedisLock("one", c, relock.WithMaxHold(time.Hour)),
+		relock.NewMultiLock([]string{"a", "b"}, c, relock.WithMaxHold(time.Hour)),
+	} {
 		h := locktest.Take(t, l.Acquire)
 		go locktest.Level(h).ReachMaxHold() // Close waits for its clean-up, the test for its end by freeing the log
 		require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrMaxHold)

@@ -77,7 +77,8 @@ func TestWatchdogFindsALoss(t *testing.T) {
 				require.NotContains(t, []any{"hash", "string"}, s.Do(t, "TYPE", locktest.KeyOf(c, "k")), "not revived")
 				// The context ends first, on the watchdog's goroutine, which
 				// then logs.
-				testkit.Eventually(t, testkit.Patience, func() bool { return strings.Contains(log.String(), "lock lost") }, "it is logged")
+				testkit.Eventually(t, testkit.Patience,
+					func() bool { return strings.Contains(log.String(), "lock lost") }, "it is logged")
 			})
 		}
 	}
@@ -121,30 +122,32 @@ func TestRenewalAfterScriptFlush(t *testing.T) {
 func TestUnansweredRenewalsEndInLoss(t *testing.T) {
 	t.Parallel()
 	const length = 3 * time.Second
-	eachVariant(t, locktest.Renewers(), locktest.FaultPatience, map[string]variantTest{"": func(c *locktest.FaultBench, op locktest.Variant) {
-		c.Proxy.On(op.Match, faults.Every, faults.DropAnswer)
-		start, watch := time.Now(), testkit.NewStopwatch(c)
-		lock := op.Lock(c.Client, length)
-		for range op.Levels - 1 {
-			require.NoError(c, lock.Lock(c.Context()))
-		}
-		h := locktest.Take(c, lock.Acquire)
-		until := h.ValidUntil()
-		again, at := c.Proxy.Await(op.Match, 2, length), c.Read()
-		if now := h.ValidUntil(); !now.IsZero() {
-			require.Equal(c, until, now, "an unanswered renewal extends the validity")
-			require.True(c, !again || at.Earliest.After(until.Add(length/5)), "the first one was not executed")
-		}
-		require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), testkit.Patience), relock.ErrLockLost)
-		watch.Check(time.Since(until), locktest.CleanWithin)
-		require.GreaterOrEqual(c, time.Since(start), length-lockspec.Drift(length))
-		require.Positive(c, c.Proxy.Count(op.Match), "no renewal was sent")
-		require.ErrorIs(c, h.Err(), relock.ErrLockLost)
-		c.RequireLevels(0) // lost, so released
-		takeNext(c, op)
-		require.ErrorIs(c, h.Err(), relock.ErrLockLost)
-		require.ErrorIs(c, h.Unlock(c.Context()), relock.ErrLockLost)
-	}})
+	eachVariant(t, locktest.Renewers(), locktest.FaultPatience, map[string]variantTest{
+		"": func(c *locktest.FaultBench, op locktest.Variant) {
+			c.Proxy.On(op.Match, faults.Every, faults.DropAnswer)
+			start, watch := time.Now(), testkit.NewStopwatch(c)
+			lock := op.Lock(c.Client, length)
+			for range op.Levels - 1 {
+				require.NoError(c, lock.Lock(c.Context()))
+			}
+			h := locktest.Take(c, lock.Acquire)
+			until := h.ValidUntil()
+			again, at := c.Proxy.Await(op.Match, 2, length), c.Read()
+			if now := h.ValidUntil(); !now.IsZero() {
+				require.Equal(c, until, now, "an unanswered renewal extends the validity")
+				require.True(c, !again || at.Earliest.After(until.Add(length/5)), "the first one was not executed")
+			}
+			require.ErrorIs(c, testkit.EndedWithin(c, h.Context(), testkit.Patience), relock.ErrLockLost)
+			watch.Check(time.Since(until), locktest.CleanWithin)
+			require.GreaterOrEqual(c, time.Since(start), length-lockspec.Drift(length))
+			require.Positive(c, c.Proxy.Count(op.Match), "no renewal was sent")
+			require.ErrorIs(c, h.Err(), relock.ErrLockLost)
+			c.RequireLevels(0) // lost, so released
+			takeNext(c, op)
+			require.ErrorIs(c, h.Err(), relock.ErrLockLost)
+			require.ErrorIs(c, h.Unlock(c.Context()), relock.ErrLockLost)
+		},
+	})
 }
 
 func takeMany(t testing.TB, c *relock.Client, n int) (all []relock.Hold) {

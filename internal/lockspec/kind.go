@@ -49,7 +49,8 @@ var (
 )
 
 // commonOptions are the options that each kind honours.
-const commonOptions = OptBlock | OptBlockTimeout | OptPollInterval | OptExpiry | OptWatchdog | OptMaxHold | OptMinHold | OptLabel | OptFencing
+const commonOptions = OptBlock | OptBlockTimeout | OptPollInterval | OptExpiry | OptWatchdog | OptMaxHold | OptMinHold |
+	OptLabel | OptFencing
 
 // The kinds of locks.
 var (

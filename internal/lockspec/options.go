@@ -83,16 +83,20 @@ func (c *Options) has(o Option) bool { return c.Given&o != 0 }
 // to defaults.
 func (c *Options) Check(m *Problems) {
 	m.Check(!c.has(OptBlockTimeout) || c.BlockTimeout > 0, "WithBlockTimeout: %v is not above 0", c.BlockTimeout)
-	m.Check(!c.has(OptPollInterval) || c.PollInterval >= minPoll, "WithPollInterval: %v is below %v", c.PollInterval, minPoll)
+	m.Check(!c.has(OptPollInterval) || c.PollInterval >= minPoll, "WithPollInterval: %v is below %v",
+		c.PollInterval, minPoll)
 	m.Check(!c.has(OptMaxHold) || c.MaxHold > 0, "WithMaxHold: %v is not above 0", c.MaxHold)
 	m.Check(!c.has(OptExpiry) || !c.has(OptWatchdog), "WithExpiry and WithWatchdog: a lease is either fixed or renewed")
 	c.checkLease(m, OptExpiry, c.Expiry)
 	c.checkLease(m, OptWatchdog, c.Watchdog)
 	c.checkLease(m, OptMinHold, c.MinHold)
 	c.checkLease(m, OptMaxLease, c.MaxLease)
-	m.Check(!c.has(OptMaxHold) || !c.has(OptMinHold) || c.MaxHold >= c.MinHold, "WithMaxHold: %v is below the minimum hold of %v", c.MaxHold, c.MinHold)
-	m.Check(!c.has(OptQueueLimit) || (c.QueueLimit >= 1 && c.QueueLimit <= maxQueueLimit), "WithQueueLimit: %d is not 1 to %d", c.QueueLimit, maxQueueLimit)
-	m.Check(!c.has(OptReplicas) || (c.Replicas >= 1 && c.Replicas <= maxReplicas), "WithReplicas: %d replicas are not 1 to %d", c.Replicas, maxReplicas)
+	m.Check(!c.has(OptMaxHold) || !c.has(OptMinHold) || c.MaxHold >= c.MinHold,
+		"WithMaxHold: %v is below the minimum hold of %v", c.MaxHold, c.MinHold)
+	m.Check(!c.has(OptQueueLimit) || (c.QueueLimit >= 1 && c.QueueLimit <= maxQueueLimit),
+		"WithQueueLimit: %d is not 1 to %d", c.QueueLimit, maxQueueLimit)
+	m.Check(!c.has(OptReplicas) || (c.Replicas >= 1 && c.Replicas <= maxReplicas),
+		"WithReplicas: %d replicas are not 1 to %d", c.Replicas, maxReplicas)
 	c.checkLease(m, OptReplicas, c.ReplicaTimeout)
 	label := len(Escape(c.Label))
 	m.Check(label <= MaxLabel, "WithLabel: %d bytes when escaped are above %d", label, MaxLabel)

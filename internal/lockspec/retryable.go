@@ -23,7 +23,8 @@ func IsRetryable(err error) bool {
 // the errors that may go away without a change.
 var (
 	Permanent = []error{
-		errs.ErrLockLost, errs.ErrNotHeld, errs.ErrInvalid, errs.ErrClosed, errs.ErrKeyConflict, errs.ErrUpgrade, errs.ErrMaxHold, errs.ErrForced, errs.ErrDenied, errs.ErrUnconfirmed,
+		errs.ErrLockLost, errs.ErrNotHeld, errs.ErrInvalid, errs.ErrClosed, errs.ErrKeyConflict, errs.ErrUpgrade,
+		errs.ErrMaxHold, errs.ErrForced, errs.ErrDenied, errs.ErrUnconfirmed,
 	}
 	Passing = []error{errs.ErrLockAcquiredByOthers, errs.ErrQuorum, errs.ErrQueueFull, errs.ErrReplicas}
 )

@@ -88,18 +88,22 @@ func Resolve(defaults, own Options, k *Kind, m *Problems) Spec {
 	s.Lease, s.Watched = c.lease()
 	s.Poll = min(DefaultPollInterval, s.Lease/4)
 	if c.has(OptPollInterval) {
-		m.Check(!own.has(OptPollInterval) || c.PollInterval <= s.Lease/4, "WithPollInterval: %v is above a quarter of the lease of %v", c.PollInterval, s.Lease)
+		m.Check(!own.has(OptPollInterval) || c.PollInterval <= s.Lease/4,
+			"WithPollInterval: %v is above a quarter of the lease of %v", c.PollInterval, s.Lease)
 		s.Poll = min(c.PollInterval, s.Lease/4)
 	}
-	m.Check(!own.has(OptReplicas) || s.ReplicaTimeout <= s.Lease/4, "WithReplicas: %v is above a quarter of the lease of %v", s.ReplicaTimeout, s.Lease)
+	m.Check(!own.has(OptReplicas) || s.ReplicaTimeout <= s.Lease/4,
+		"WithReplicas: %v is above a quarter of the lease of %v", s.ReplicaTimeout, s.Lease)
 	s.ReplicaTimeout = min(s.ReplicaTimeout, s.Lease/4).Truncate(time.Millisecond)
-	m.Check(own.Given&(OptMaxHold|OptMinHold) == OptMaxHold|OptMinHold || s.MaxHold == 0 || s.MaxHold >= s.MinHold, "WithMaxHold: %v is below the minimum hold of %v", s.MaxHold, s.MinHold)
+	m.Check(own.Given&(OptMaxHold|OptMinHold) == OptMaxHold|OptMinHold || s.MaxHold == 0 || s.MaxHold >= s.MinHold,
+		"WithMaxHold: %v is below the minimum hold of %v", s.MaxHold, s.MinHold)
 	if allowed&OptMaxLease != 0 {
 		s.MaxLease = DefaultLease
 		if c.has(OptMaxLease) {
 			s.MaxLease = c.MaxLease
 		}
-		m.Check(s.Expiry() <= s.MaxLease, "lease: %v is above the largest allowed, %v; see WithMaxLease", s.Expiry(), s.MaxLease)
+		m.Check(s.Expiry() <= s.MaxLease, "lease: %v is above the largest allowed, %v; see WithMaxLease",
+			s.Expiry(), s.MaxLease)
 	}
 	return s
 }
@@ -127,7 +131,8 @@ func (s *Spec) Split() (whole, part Spec) {
 // SameHold reports whether holds with s and with other are the same to Redis
 // and to their user.
 func (s *Spec) SameHold(other *Spec) bool {
-	return s == other || s.Kind.Transfers == other.Kind.Transfers && s.Lease == other.Lease && s.Watched == other.Watched && s.MinHold == other.MinHold &&
+	return s == other || s.Kind.Transfers == other.Kind.Transfers && s.Lease == other.Lease &&
+		s.Watched == other.Watched && s.MinHold == other.MinHold &&
 		s.MaxHold == other.MaxHold && s.Label == other.Label && s.Poll == other.Poll && s.Fencing == other.Fencing &&
 		s.Replicas == other.Replicas && s.ReplicaTimeout == other.ReplicaTimeout
 }

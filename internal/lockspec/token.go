@@ -71,7 +71,8 @@ func read(text string) *Detached {
 }
 
 func (d *Detached) valid() bool {
-	return len(d.Key) > 0 && (d.Family == PlainFamily || d.Family == ReentrantFamily) && d.Hold != "" && !strings.Contains(d.Hold, "|") &&
+	return len(d.Key) > 0 && (d.Family == PlainFamily || d.Family == ReentrantFamily) && d.Hold != "" &&
+		!strings.Contains(d.Hold, "|") &&
 		d.Fence >= 0 && d.Stay >= MinLease && d.Keep >= 0 && d.Keep <= d.Stay
 }
 

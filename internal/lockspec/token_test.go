@@ -85,7 +85,9 @@ func TestTokenWithABadField(t *testing.T) {
 // No text other than what Token returns is read, and no error has the text.
 func FuzzToken(f *testing.F) {
 	token := detached().Token()
-	for _, text := range []string{token, "", tokenMark, token + "=", token[:len(token)-1], tokenOf("{}"), tokenOf("text"), strings.ToUpper(token)} {
+	for _, text := range []string{
+		token, "", tokenMark, token + "=", token[:len(token)-1], tokenOf("{}"), tokenOf("text"), strings.ToUpper(token),
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

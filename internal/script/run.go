@@ -9,7 +9,9 @@ import (
 // Run sends a script within the limits, and waits for the replicas of confirm,
 // if any. It sends the script once more if the connection broke. It returns the
 // last result, and what is indeterminate of both sendings.
-func Run(ctx context.Context, d driver.Driver, limit driver.Limits, s Call, confirm *driver.Ack) (driver.Result, Indeterminate) {
+func Run(
+	ctx context.Context, d driver.Driver, limit driver.Limits, s Call, confirm *driver.Ack,
+) (driver.Result, Indeterminate) {
 	o := RunOnce(ctx, d, limit, s, confirm)
 	left := Indeterminate{}.Add(o)
 	if o.Broke() && ctx.Err() == nil {

@@ -13,7 +13,9 @@ import (
 // A server, or the system, may have no room for a connection more. So the
 // scripts that got none are run again one after another, over those that the
 // others have returned, until one gets none again.
-func RunAll(ctx context.Context, d driver.Driver, limit driver.Limits, calls []Call) ([]driver.Result, []Indeterminate) {
+func RunAll(
+	ctx context.Context, d driver.Driver, limit driver.Limits, calls []Call,
+) ([]driver.Result, []Indeterminate) {
 	results, left := make([]driver.Result, len(calls)), make([]Indeterminate, len(calls))
 	var group sync.WaitGroup
 	beside := limit

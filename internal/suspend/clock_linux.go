@@ -14,7 +14,8 @@ const clockBoottime = 7
 // suspended. If that clock cannot be read, it returns awake.
 func WithSleep() time.Duration {
 	var now syscall.Timespec
-	_, _, failed := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&now)), 0) //nolint:gosec // the call writes to it
+	//nolint:gosec // the call writes to it
+	_, _, failed := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&now)), 0)
 	if failed != 0 {
 		return awake()
 	}

@@ -85,7 +85,8 @@ func TestWaiterWhoseClientIsSlow(t *testing.T) {
 			p.On(faults.Command("SELECT"), faults.Every, faults.Delay(driver.MinConnect+200*time.Millisecond))
 		},
 		"polls are answered late": func(p *faults.Proxy) {
-			p.On(faults.Command("SUBSCRIBE"), faults.Every, faults.ErrorLine("NOPERM User app has no permissions to run the 'subscribe' command"))
+			p.On(faults.Command("SUBSCRIBE"), faults.Every,
+				faults.ErrorLine("NOPERM User app has no permissions to run the 'subscribe' command"))
 			p.On(faults.Script(script.Poll.SHA), faults.Every, faults.Delay(background.RetryLimit+200*time.Millisecond))
 		},
 	}, func(t testing.TB, m mode, slow func(*faults.Proxy)) {
@@ -94,7 +95,8 @@ func TestWaiterWhoseClientIsSlow(t *testing.T) {
 		slow(proxy)
 		h := q.Take(q.Clients[0])
 		w := q.Wait(t.Context(), c)
-		testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, q.Clients[0], locktest.QueueKey).Waiting == 1 }, "waits")
+		testkit.Eventually(t, testkit.Patience,
+			func() bool { return locktest.Inspect(t, q.Clients[0], locktest.QueueKey).Waiting == 1 }, "waits")
 		q.Unlock(h)
 		q.Unlock(w.Granted())
 	})
@@ -131,7 +133,8 @@ func TestPollForgetsTheIntervalOfACancelledCall(t *testing.T) {
 	quick := wait(ctx, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, quick.End(), context.Canceled)
-	testkit.Eventually(t, testkit.Patience, func() bool { return line(q, c).Interval == 100*time.Millisecond }, "polls as the waiter asks")
+	testkit.Eventually(t, testkit.Patience, func() bool { return line(q, c).Interval == 100*time.Millisecond },
+		"polls as the waiter asks")
 	q.Unlock(h)
 	q.Unlock(slow.Granted())
 }

@@ -86,7 +86,9 @@ func replaceKey(q *bench, command ...any) {
 // agree, from a hold, from a local waiter and from a reservation. They change
 // nothing. The other mode of the same kind finds the lock held.
 func TestKindsDoNotMix(t *testing.T) {
-	modes := append([]mode{{Kind: "RWLock"}, {Kind: "RWLock", Fair: true}, {Kind: "RWLock, reading"}, {Kind: "RWLock, reading", Fair: true}}, locktest.QueueModes...)
+	modes := append([]mode{
+		{Kind: "RWLock"}, {Kind: "RWLock", Fair: true}, {Kind: "RWLock, reading"}, {Kind: "RWLock, reading", Fair: true},
+	}, locktest.QueueModes...)
 	const reading = "RWLock, reading"
 	family := func(m mode) string { return strings.TrimSuffix(m.Kind, ", reading") }
 	locktest.EachMode(t, modes, func(t testing.TB, m mode) {
@@ -97,8 +99,10 @@ func TestKindsDoNotMix(t *testing.T) {
 				lock := other.Lock(c)
 				switch {
 				case family(other) != family(m):
-					require.ErrorIs(t, lock.TryLock(t.Context()), relock.ErrKeyConflict, "%s meets %s of %s", other.Title(), what, m.Title())
-					require.ErrorIs(t, locktest.RequireAtOnce(t, lock.Lock), relock.ErrKeyConflict, "%s waits for %s of %s", other.Title(), what, m.Title())
+					require.ErrorIs(t, lock.TryLock(t.Context()), relock.ErrKeyConflict,
+						"%s meets %s of %s", other.Title(), what, m.Title())
+					require.ErrorIs(t, locktest.RequireAtOnce(t, lock.Lock), relock.ErrKeyConflict,
+						"%s waits for %s of %s", other.Title(), what, m.Title())
 				case c == q.Clients[1] && (m.Kind != reading || other.Kind != reading):
 					require.ErrorIs(t, lock.TryLock(t.Context()), relock.ErrLockAcquiredByOthers, what)
 				}

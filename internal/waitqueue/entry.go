@@ -138,7 +138,8 @@ func (w *Entry) send(ctx context.Context) driver.Result {
 	}
 	// A script may be sent a second time. If that copy found no server, o.Sent
 	// is zero, and only d shows that the first copy was sent.
-	w.indeterminate, w.Sent = w.indeterminate.Merge(d), w.Sent || d.Exists() || !o.Sent.IsZero() && !driver.IsUnexecuted(o.Err)
+	w.indeterminate, w.Sent = w.indeterminate.Merge(d), w.Sent || d.Exists() ||
+		!o.Sent.IsZero() && !driver.IsUnexecuted(o.Err)
 	w.Known = w.Known && o.Err == nil
 	q.mu.Lock()
 	w.sending = false

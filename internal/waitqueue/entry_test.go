@@ -35,7 +35,9 @@ func newRetained(t testing.TB, m mode) (q *bench, h relock.Hold, entries []strin
 // take the lock in the name of the call before.
 func TestEntryGoesToTheNextLocalWaiter(t *testing.T) {
 	const far = 7 * time.Second // the poll interval
-	locktest.EachCase(t, locktest.Unfair, map[string]bool{"resolved": false, "indeterminate": true}, func(t testing.TB, m mode, indeterminate bool) {
+	locktest.EachCase(t, locktest.Unfair, map[string]bool{
+		"resolved": false, "indeterminate": true,
+	}, func(t testing.TB, m mode, indeterminate bool) {
 		q, proxy := locktest.NewQueueBenchBehind(t, m)
 		if indeterminate {
 			proxy.On(faults.Script(script.Enqueue.SHA), 1, faults.HoldAndCut) // and sent again
@@ -49,11 +51,14 @@ func TestEntryGoesToTheNextLocalWaiter(t *testing.T) {
 		h := q.Take(q.Clients[1])
 		ctx, cancel := context.WithCancel(t.Context())
 		seldom := relock.WithPollInterval(far)
-		first, second, third := q.WaitLocally(ctx, 0, seldom), q.WaitLocally(t.Context(), 1, seldom), q.WaitLocally(t.Context(), 2, seldom)
+		first, second, third := q.WaitLocally(ctx, 0, seldom), q.WaitLocally(t.Context(), 1, seldom),
+			q.WaitLocally(t.Context(), 2, seldom)
 		entries := q.Entries()
 		givesUp(cancel, first)
 		inherits := m == locktest.PlainUnfair || !indeterminate
-		testkit.Eventually(t, testkit.Patience, func() bool { return q.QueueLength() == 1 && slices.Equal(entries, q.Entries()) == inherits }, "its entry, or a separate one")
+		testkit.Eventually(t, testkit.Patience, func() bool {
+			return q.QueueLength() == 1 && slices.Equal(entries, q.Entries()) == inherits
+		}, "its entry, or a separate one")
 		q.Unlock(h)
 		next := second.Granted()
 		if m == locktest.ReentrantUnfair {

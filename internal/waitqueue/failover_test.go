@@ -84,7 +84,8 @@ func TestTurnIsKeptAfterAFailover(t *testing.T) {
 		f := newFailover(t, m, 4)
 		h := f.Take(f.Clients[0])
 		waiting := waitEach(f.bench, patient) // each has 3.6s to take its turn
-		testkit.Eventually(t, testkit.Patience, func() bool { return f.since(f.Clients[1]) > 0 }, "another heartbeat is newer")
+		testkit.Eventually(t, testkit.Patience, func() bool { return f.since(f.Clients[1]) > 0 },
+			"another heartbeat is newer")
 		f.failOver()
 		time.Sleep(1200 * time.Millisecond) // more than a period
 		f.lead(0)

@@ -42,7 +42,8 @@ func TestWaiterGivesUp(t *testing.T) {
 			h := q.Wait(t.Context(), q.Clients[0]).Granted() // an entry that was given up may still be there
 			ctx, cancel := context.WithCancel(t.Context())
 			first := q.Wait(ctx, q.Clients[1], opts...)
-			testkit.Eventually(t, testkit.Patience, func() bool { return q.QueueLength() == 1 || first.HasEnded() }, "in the queue")
+			testkit.Eventually(t, testkit.Patience,
+				func() bool { return q.QueueLength() == 1 || first.HasEnded() }, "in the queue")
 			second := q.Wait(t.Context(), q.Clients[2], patient)
 			if c.why == nil {
 				time.Sleep(rand.N(20 * time.Millisecond))
@@ -88,7 +89,8 @@ func TestWaiterGivesUpWhatIsReservedForIt(t *testing.T) {
 		for range 6 {
 			h := q.Wait(t.Context(), q.Clients[0]).Granted() // an entry that was given up may still be there
 			ctx, cancel := context.WithCancel(t.Context())
-			first := q.WaitNext(ctx, 0, slow, relock.WithPollInterval(20*time.Millisecond), relock.WithWatchdog(3*time.Second), relock.WithFencing()) // it claims
+			first := q.WaitNext(ctx, 0, slow,
+				relock.WithPollInterval(20*time.Millisecond), relock.WithWatchdog(3*time.Second), relock.WithFencing()) // it claims
 			second := q.WaitSubscribed(1, q.Clients[1], patient)
 			time.Sleep(12 * time.Millisecond) // no longer young
 			n := proxy.Count(claim)
@@ -264,7 +266,8 @@ func TestWaitEndsBeforeTheQueueAnswers(t *testing.T) {
 	// The wait ends first, not the request.
 	slow, proxy := q.Behind(relock.WithCommandTimeout(testkit.Patience))
 	proxy.On(faults.Script(script.Enqueue.SHA), faults.Every, faults.DropAnswer)
-	require.ErrorIs(t, q.Wait(t.Context(), slow, relock.WithBlockTimeout(3*time.Second)).End(), relock.ErrLockAcquiredByOthers)
+	require.ErrorIs(t, q.Wait(t.Context(), slow, relock.WithBlockTimeout(3*time.Second)).End(),
+		relock.ErrLockAcquiredByOthers)
 }
 
 // A block timeout that is shorter than a round trip ends the call in time. The

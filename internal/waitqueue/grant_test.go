@@ -78,7 +78,8 @@ func TestMessageIsTheGrant(t *testing.T) {
 		require.True(t, strings.HasPrefix(q.Value(), reserved), "%s", q.Snapshot())
 		require.Less(t, time.Until(h.ValidUntil()), claimLease)
 		close(claims)
-		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
+		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease },
+			"the claim is answered")
 		require.False(t, strings.HasPrefix(q.Value(), reserved), "%s", q.Snapshot())
 		q.UnlockLast(h, claimLease/4)
 	})
@@ -90,7 +91,8 @@ func TestFixedLeaseIsGrantedByMessage(t *testing.T) {
 	h := q.Take(q.Clients[0])
 	w := q.WaitSubscribed(0, q.Clients[1], relock.WithExpiry(time.Minute), slowPolls)
 	h, _ = q.HandOff(h, w)
-	testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > time.Minute/2 }, "the claim is answered")
+	testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > time.Minute/2 },
+		"the claim is answered")
 	q.UnlockLast(h, claimLease/4)
 }
 
@@ -125,7 +127,8 @@ func TestClaimPassesASilentRenewal(t *testing.T) {
 		locktest.RenewNow(other)
 		require.True(t, q.proxy.Await(renewal, 1, testkit.Patience))
 		h, _ := q.HandOff(q.held, q.waits)
-		testkit.Eventually(t, testkit.Patience, func() bool { return h.Err() != nil || time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
+		testkit.Eventually(t, testkit.Patience,
+			func() bool { return h.Err() != nil || time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
 		q.Unlock(h)
 		require.NoError(t, other.Unlock(context.Background()))
 		q.RequireNothingLeft(claimLease / 4)
@@ -155,7 +158,9 @@ func TestForgedGrant(t *testing.T) {
 		q := newGrant(t, m, faults.Delay(0))
 		name := q.NewestEntry()
 		plain := name[:strings.LastIndexByte(name, ':')]
-		for _, text := range []string{plain, plain + ":", plain + ":" + strings.Repeat("0", 16), name[:len(name)-1], name + "0"} {
+		for _, text := range []string{
+			plain, plain + ":", plain + ":" + strings.Repeat("0", 16), name[:len(name)-1], name + "0",
+		} {
 			q.Server.Do(t, "PUBLISH", channel(q.waiter), text+" "+q.Key)
 		}
 		q.Server.Do(t, "PUBLISH", channel(q.waiter), name+" "+locktest.Prefix(q.waiter)+"{other}")
@@ -170,7 +175,8 @@ func TestForgedGrant(t *testing.T) {
 // release names the reservation too.
 func TestUnlockBeforeTheClaim(t *testing.T) {
 	locktest.EachCase(t, plainModes, map[string]faults.Action{
-		"late": faults.DelayRequest(100 * time.Millisecond), "lost": faults.DropRequest, "answer lost": faults.DropAnswer, "doubled": faults.Double,
+		"late": faults.DelayRequest(100 * time.Millisecond), "lost": faults.DropRequest, "answer lost": faults.DropAnswer,
+		"doubled": faults.Double,
 	}, func(t testing.TB, m mode, claims faults.Action) {
 		q, h := granted(t, m, claims)
 		q.Unlock(h)
@@ -262,12 +268,15 @@ func TestPollThatCrossesAGrant(t *testing.T) {
 		q := locktest.NewQueueBench(t, m, 1)
 		waiter, proxy := q.Behind()
 		poll := faults.Script(script.Poll.SHA)
-		proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(200*time.Millisecond)) // far below its limit
+		// far below its limit
+		proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(200*time.Millisecond))
 		proxy.On(poll, 1, faults.Delay(150*time.Millisecond))
 		h := q.Take(q.Clients[0])
 		w := q.WaitNext(context.Background(), 0, waiter, slowPolls)
 		require.True(t, proxy.Await(poll, 1, testkit.Patience))
-		testkit.Eventually(t, testkit.Patience, func() bool { return strings.HasSuffix(q.Snapshot(), ":1") || strings.Contains(q.Snapshot(), ":1 ") }, "the poll is executed")
+		testkit.Eventually(t, testkit.Patience, func() bool {
+			return strings.HasSuffix(q.Snapshot(), ":1") || strings.Contains(q.Snapshot(), ":1 ")
+		}, "the poll is executed")
 		h, _ = q.HandOff(h, w)
 		for time.Until(h.ValidUntil()) < claimLease {
 			require.NoError(t, h.Err())
@@ -318,7 +327,8 @@ func TestClaimWithoutMemory(t *testing.T) {
 		w := q.WaitSubscribed(0, q.Clients[1], slowPolls)
 		s.Do(t, "CONFIG", "SET", "maxmemory", "1")
 		h, _ = q.HandOff(h, w)
-		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
+		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease },
+			"the claim is answered")
 		s.Do(t, "CONFIG", "SET", "maxmemory", "0")
 		q.UnlockLast(h, claimLease/4)
 	}
@@ -333,7 +343,8 @@ func TestClaimWhileTheSlotMoves(t *testing.T) {
 		w := q.WaitSubscribed(0, q.Clients[1], slowPolls)
 		move := c.BeginMove(t, c.SlotOf(t, q.Key), other(q, c))
 		h, _ = q.HandOff(h, w)
-		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
+		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease },
+			"the claim is answered")
 		require.Greater(t, q.Server.Do(t, "PTTL", q.Key), claimLease.Milliseconds())
 		move.Finish(t)
 		q.Server = other(q, c)

@@ -34,7 +34,8 @@ func polledSeldom() []relock.LockOption {
 
 // letters are the kind and the mode in the name of an entry.
 func letters(m mode) string {
-	return map[string]string{"RedisLock": "p", "ReentrantLock": "r"}[m.Kind] + map[bool]string{true: "f", false: "u"}[m.Fair]
+	return map[string]string{"RedisLock": "p", "ReentrantLock": "r"}[m.Kind] +
+		map[bool]string{true: "f", false: "u"}[m.Fair]
 }
 
 // requireMedian checks the median of what took as long.
@@ -81,7 +82,9 @@ func handOff(q *bench, h relock.Hold, waiter *relock.Client, interval time.Durat
 }
 
 // handOffs hands the lock off from one client to another so many times.
-func handOffs(q *bench, times int, holder, waiter *relock.Client, interval time.Duration, waits func()) (took []time.Duration) {
+func handOffs(
+	q *bench, times int, holder, waiter *relock.Client, interval time.Duration, waits func(),
+) (took []time.Duration) {
 	q.Helper()
 	for range times {
 		took = append(took, handOff(q, q.TakeReleased(holder), waiter, interval, waits))

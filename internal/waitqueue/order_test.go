@@ -112,7 +112,9 @@ func TestTryDoesNotOvertakeOnAFairLock(t *testing.T) {
 				return lock.Unlock(context.Background())
 			}
 			var results []<-chan error
-			for _, try := range []func() error{tryLock, func() error { return lock.TryDo(ctx, func(context.Context) error { got(); return nil }) }} {
+			for _, try := range []func() error{
+				tryLock, func() error { return lock.TryDo(ctx, func(context.Context) error { got(); return nil }) },
+			} {
 				results = append(results, testkit.Async(t, func() error {
 					for ctx.Err() == nil {
 						tried.Add(1)
@@ -154,7 +156,8 @@ func TestTryMayOvertakeOnAnUnfairLock(t *testing.T) {
 		proxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(30*time.Millisecond))
 		overtaken := func(pause time.Duration) bool {
 			h := q.Take(q.Clients[0])
-			w := q.WaitNext(t.Context(), 0, slow, relock.WithWatchdog(3*time.Second), relock.WithFencing()) // no message is its grant
+			// no message is its grant
+			w := q.WaitNext(t.Context(), 0, slow, relock.WithWatchdog(3*time.Second), relock.WithFencing())
 			time.Sleep(pause)
 			q.Unlock(h)
 			newcomer, err := q.Lock(q.Clients[1]).TryAcquire(t.Context())
@@ -176,7 +179,9 @@ func TestTryMayOvertakeOnAnUnfairLock(t *testing.T) {
 // others hold it immediately too, one level deeper each. Any of their entries
 // may be the one that the lock is handed off to.
 func TestGoroutinesOfOneOwnerWait(t *testing.T) {
-	locktest.EachCase(t, []mode{locktest.ReentrantUnfair, locktest.ReentrantFair}, map[string]int{"two": 2, "ten": 10}, func(t testing.TB, m mode, goroutines int) {
+	locktest.EachCase(t, []mode{
+		locktest.ReentrantUnfair, locktest.ReentrantFair,
+	}, map[string]int{"two": 2, "ten": 10}, func(t testing.TB, m mode, goroutines int) {
 		q := locktest.NewQueueBench(t, m, 3)
 		var took []time.Duration
 		for range 5 {

@@ -216,7 +216,8 @@ func (q *Queue) notify(name, redisKey string, mayGrant bool) {
 	}
 	q.mu.Lock()
 	w := q.waits[hold]
-	if _, granted := q.unclaimed[hold]; granted || w != nil && w.Line.redisKey == redisKey && !q.deliverOrDelay(w, mayGrant && name == w.Name) {
+	if _, granted := q.unclaimed[hold]; granted ||
+		w != nil && w.Line.redisKey == redisKey && !q.deliverOrDelay(w, mayGrant && name == w.Name) {
 		q.mu.Unlock()
 		return
 	}

@@ -49,7 +49,8 @@ func handOffsCost(q *bench, times int, commands ...string) map[string]int {
 	q.Helper()
 	pair := func() {
 		for i := range 2 {
-			took := handOff(q, q.Take(q.Clients[i]), q.Clients[1-i], locktest.SlowPoll, func() { q.AwaitSubscribed(q.Clients[1-i]) })
+			took := handOff(q, q.Take(q.Clients[i]),
+				q.Clients[1-i], locktest.SlowPoll, func() { q.AwaitSubscribed(q.Clients[1-i]) })
 			require.Less(q, took, locktest.SlowPoll/2)
 		}
 	}
@@ -115,8 +116,10 @@ func TestShardedChannelsAreRefused(t *testing.T) {
 		"unknown": func(t testing.TB) *redistest.Server {
 			return redistest.Start(t, "--rename-command", "SSUBSCRIBE", "", "--rename-command", "SPUBLISH", "")
 		},
-		"denied":                  func(t testing.TB) *redistest.Server { return startWithout(t, "-ssubscribe") },
-		"denied, also to publish": func(t testing.TB) *redistest.Server { return startWithout(t, "-ssubscribe", "-spublish") },
+		"denied": func(t testing.TB) *redistest.Server { return startWithout(t, "-ssubscribe") },
+		"denied, also to publish": func(t testing.TB) *redistest.Server {
+			return startWithout(t, "-ssubscribe", "-spublish")
+		},
 	}, func(t testing.TB, m mode, start func(testing.TB) *redistest.Server) {
 		q := newShardedBench(t, start(t), m)
 		got := handOffsCost(q, 3, "publish")

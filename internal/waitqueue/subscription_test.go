@@ -161,10 +161,12 @@ func TestOneSubscriptionForManyLocks(t *testing.T) {
 		name := fmt.Sprint("lock", i)
 		holds = append(holds, locktest.Take(t, relock.NewRedisLock(name, q.Clients[0], relock.WithFair()).TryAcquire))
 		for range waiters {
-			results = append(results, async(q, relock.NewRedisLock(name, c, relock.WithBlock(), relock.WithFair()), 1, func() {}))
+			results = append(results,
+				async(q, relock.NewRedisLock(name, c, relock.WithBlock(), relock.WithFair()), 1, func() {}))
 		}
 	}
-	const count = "local n = 0 for _, k in ipairs(redis.call('KEYS', '*:q')) do n = n + redis.call('ZCARD', k) end return n"
+	const count = "local n = 0 for _, k in ipairs(redis.call('KEYS', '*:q')) do n = n + redis.call('ZCARD', " +
+		"k) end return n"
 	queued := func() any { return q.Server.Do(t, "EVAL", count, 0) }
 	testkit.Eventually(t, testkit.Patience, func() bool { return queued() == int64(locks*waiters) }, "all in their queues")
 	require.LessOrEqual(t, listeners(q, c), int64(1))

@@ -23,7 +23,9 @@ import (
 // A release wakes the waiter by a message: polls would take most of a second.
 func TestWaiterIsWokenByTheRelease(t *testing.T) {
 	modes := append([]mode{{Kind: "RWLock", Fair: true}}, locktest.QueueModes...)
-	locktest.EachCase(t, modes, map[string]int{"the same client": 1, "another client": 2}, func(t testing.TB, m mode, clients int) {
+	locktest.EachCase(t, modes, map[string]int{
+		"the same client": 1, "another client": 2,
+	}, func(t testing.TB, m mode, clients int) {
 		q := locktest.NewQueueBench(t, m, clients)
 		waiter := q.Clients[clients-1]
 		requireMedian(t, handOffs(q, 15, q.Clients[0], waiter, locktest.SlowPoll, func() {
@@ -51,7 +53,8 @@ func TestHandOffBetweenTwoClients(t *testing.T) {
 					took = append(took, unlocked.Net())
 				}
 				left[i]--
-				testkit.Eventually(t, testkit.Patience, func() bool { return left[1-i] == 0 || q.QueueLength() > 0 }, "the other one waits")
+				testkit.Eventually(t, testkit.Patience, func() bool { return left[1-i] == 0 || q.QueueLength() > 0 },
+					"the other one waits")
 				unlocked = testkit.NewStopwatch(t)
 			}))
 		}
@@ -88,7 +91,8 @@ func TestReleaseIsSentTwice(t *testing.T) {
 		q := locktest.NewQueueBench(t, m, 1)
 		holder, proxy := q.Behind()
 		waiter, waiterProxy := q.Behind()
-		waiterProxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(locktest.AnswerLimit/4)) // it stays reserved
+		// it stays reserved
+		waiterProxy.On(faults.Script(script.Claim.SHA), faults.Every, faults.DelayRequest(locktest.AnswerLimit/4))
 		release := func(args []string) bool {
 			return faults.Script(script.Release.SHA)(args) || faults.Script(script.ReentrantRelease.SHA)(args)
 		}
@@ -112,7 +116,8 @@ func TestForgedMessages(t *testing.T) {
 		h, _ = q.HandOff(h, first)
 		second := q.WaitNext(context.Background(), 0, c)
 		third := q.WaitNext(context.Background(), 1, other)
-		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease }, "the claim is answered")
+		testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(h.ValidUntil()) > claimLease },
+			"the claim is answered")
 		before := q.Server.Content(t, q.Key)
 		mine, suffix, elsewhere := locktest.Engine(c).Identity.ID, ":"+letters(m)+":1250", " "+locktest.Prefix(c)+"{other}"
 		granted, waits := mine+":1"+suffix, mine+":2"+suffix // anybody may read these names
@@ -146,7 +151,9 @@ func TestForgedMessages(t *testing.T) {
 // answers, and awaits two scripts of a server. On a busy machine, the waiter
 // may read the first message after the last one was published. forge returns
 // how many scripts the server ran, and how many attempts the pause allows.
-func forge(t testing.TB, at, counted *redistest.Server, c *relock.Client, text string) (scripts, allowed int, took time.Duration) {
+func forge(
+	t testing.TB, at, counted *redistest.Server, c *relock.Client, text string,
+) (scripts, allowed int, took time.Duration) {
 	conn := at.Dial(t)
 	defer conn.Close() //nolint:errcheck // nothing is pending
 	before, start := locktest.Calls(t, counted, "evalsha"), time.Now()
@@ -229,10 +236,12 @@ func TestWakeUpWithinThePauseIsNotDropped(t *testing.T) {
 			before := locktest.Calls(t, q.Server, "evalsha")
 			queue.PauseFor(10 * time.Millisecond) // from a wake-up before, however slow the machine is
 			q.Server.Do(t, "PUBLISH", channel(waiter), text)
-			testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Calls(t, q.Server, "evalsha") > before }, "tries")
+			testkit.Eventually(t, testkit.Patience,
+				func() bool { return locktest.Calls(t, q.Server, "evalsha") > before }, "tries")
 			queue.PauseFor(30 * time.Millisecond)
 			watch := testkit.NewStopwatch(t)
-			q.Server.Do(t, "EVAL", "redis.call('DEL', KEYS[1]) redis.call('PUBLISH', ARGV[1], ARGV[2])", 1, q.Key, channel(waiter), text)
+			q.Server.Do(t, "EVAL",
+				"redis.call('DEL', KEYS[1]) redis.call('PUBLISH', ARGV[1], ARGV[2])", 1, q.Key, channel(waiter), text)
 			next := w.Granted()
 			took = append(took, watch.Net())
 			_ = h.Unlock(context.Background()) // lost

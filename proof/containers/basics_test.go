@@ -100,7 +100,10 @@ func TestLogin(t *testing.T) {
 		{name: "wrong password", password: "other", want: relock.ErrDenied},
 		{name: "no password", want: relock.ErrDenied},
 		{name: "user", password: "app-secret", options: []relock.ClientOption{relock.WithUsername("app")}},
-		{name: "user with wrong password", password: "main-secret", options: []relock.ClientOption{relock.WithUsername("app")}, want: relock.ErrDenied},
+		{
+			name: "user with wrong password", password: "main-secret",
+			options: []relock.ClientOption{relock.WithUsername("app")}, want: relock.ErrDenied,
+		},
 		{
 			name: "user without permission for the key", password: "app-secret", want: relock.ErrDenied,
 			options: []relock.ClientOption{relock.WithUsername("app"), relock.WithKeyPrefix("other:")},

@@ -104,7 +104,8 @@ func (c *container) remove(t *testing.T) {
 // kill ends the server immediately, as a crash does.
 func (c *container) kill(t *testing.T) {
 	t.Helper()
-	require.NoError(t, c.pool.Client.KillContainer(docker.KillContainerOptions{ID: c.resource.Container.ID, Signal: docker.SIGKILL}))
+	require.NoError(t,
+		c.pool.Client.KillContainer(docker.KillContainerOptions{ID: c.resource.Container.ID, Signal: docker.SIGKILL}))
 }
 
 func (c *container) address() string { return c.resource.GetHostPort(port) }

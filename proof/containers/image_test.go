@@ -72,7 +72,8 @@ func fetch(pool *dockertest.Pool, name string) error {
 	if tag == "" {
 		tag = "latest" // without one all tags are pulled
 	}
-	return pool.Client.PullImage(docker.PullImageOptions{Context: ctx, Repository: repository, Tag: tag}, docker.AuthConfiguration{})
+	return pool.Client.PullImage(docker.PullImageOptions{Context: ctx, Repository: repository, Tag: tag},
+		docker.AuthConfiguration{})
 }
 
 // build builds localImage: the redis-server on PATH and the libraries that it

@@ -60,8 +60,10 @@ func instrumentLine(at, line string) (string, []condition, error) {
 		text := line[m[6]:m[7]]
 		asked, err := e.whole(text)
 		return line[:m[6]] + asked + line[m[7]:len(code)], e.found, err
-	case functionLine.MatchString(code), forLine.MatchString(code) && !hidden.MatchString(forLine.FindStringSubmatch(code)[1]):
-		return line[:len(code)] + " " + seen(at, "true"), []condition{{id: at, text: strings.TrimSpace(line), body: true}}, nil
+	case functionLine.MatchString(code), forLine.MatchString(code) &&
+		!hidden.MatchString(forLine.FindStringSubmatch(code)[1]):
+		return line[:len(code)] + " " + seen(at, "true"), []condition{{id: at, text: strings.TrimSpace(line), body: true}},
+			nil
 	case hidden.MatchString(code):
 		return "", nil, fmt.Errorf("%q makes a branch that cannot be seen here", hidden.FindString(code))
 	}

@@ -47,7 +47,8 @@ local function small(n) seen('sample:2', true)
   return false
 end
 
-if seen('sample:9', seen('sample:9.1', #ARGV[1] == 0) or not (seen('sample:9.2', ARGV[1] == 'a and b') or seen('sample:9.3', ARGV[1] == 'c'))) then
+if seen('sample:9', seen('sample:9.1', #ARGV[1] == 0) or ` +
+	`not (seen('sample:9.2', ARGV[1] == 'a and b') or seen('sample:9.3', ARGV[1] == 'c'))) then
   return 'neither'
 elseif seen('sample:11', seen('sample:11.1', small(tonumber(ARGV[2]))) and seen('sample:11.2', ARGV[3])) then
   return 'small'

@@ -83,7 +83,8 @@ func runTests(root, folder, dir string, env []string) ([]condition, error) {
 		return nil, err
 	}
 	// Scripts that log are slower than a test of their cost allows.
-	cmd := exec.CommandContext(ctx, built["./"+folder], "-test.skip", "CostLittle", "-test.parallel", "4", "-test.timeout", "150s")
+	cmd := exec.CommandContext(ctx, built["./"+folder], "-test.skip", "CostLittle", "-test.parallel", "4",
+		"-test.timeout", "150s")
 	cmd.Dir, cmd.Env = filepath.Join(root, folder), env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("the tests fail with instrumented scripts: %w\n%s", err, out)

@@ -36,7 +36,8 @@ func (p *pair) failOver(keys ...string) {
 
 func (p *pair) promote(keys ...string) {
 	for _, key := range keys {
-		testkit.Eventually(p, testkit.Patience, func() bool { return p.Replica.Do(p, "EXISTS", key) == int64(1) }, "the replica is behind")
+		testkit.Eventually(p, testkit.Patience, func() bool { return p.Replica.Do(p, "EXISTS", key) == int64(1) },
+			"the replica is behind")
 	}
 	p.Replica.Do(p, "REPLICAOF", "NO", "ONE")
 	p.proxy.Redirect(p.Replica.Address)
@@ -70,7 +71,8 @@ func TestHoldSurvivesFailoverBehindOneAddress(t *testing.T) {
 		locktest.Renew(t, h, testkit.Patience)
 		require.NoError(t, h.Err(), "lost, though the new master has the key")
 	}
-	require.NoError(t, relock.NewRedisLock("another", p.client).TryLock(t.Context()), "the watchdog has seen it: no call need meet the old master")
+	require.NoError(t, relock.NewRedisLock("another", p.client).TryLock(t.Context()),
+		"the watchdog has seen it: no call need meet the old master")
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
@@ -133,7 +135,8 @@ func TestMasterIsDemotedDuringTheWait(t *testing.T) {
 	p.Replica.Do(t, "REPLICAOF", "NO", "ONE")
 	lock := relock.NewRedisLock("k", p.client, relock.WithBlock(), relock.WithReplicas(1, 2*time.Second))
 	waits := testkit.Async(t, func() error { return lock.Lock(t.Context()) })
-	testkit.Eventually(t, testkit.Patience, func() bool { return p.Master.Info(t, "clients", "blocked_clients") == 1 }, "no WAIT")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return p.Master.Info(t, "clients", "blocked_clients") == 1 }, "no WAIT")
 	p.failOver()
 	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
 	require.Equal(t, int64(1), p.Replica.Do(t, "EXISTS", locktest.KeyOf(p.client, "k")))

@@ -50,7 +50,10 @@ var faultKinds = []fault{
 	{name: "cut in the answer", action: faults.CutInAnswer, granted: true},
 	{name: "reset in the answer", action: faults.ResetInAnswer, granted: true, tcp: true},
 	{name: "answer after the end of ctx", action: faults.Delay(locktest.AnswerLimit - 50*time.Millisecond), leaves: true},
-	{name: "request after the end of ctx", action: faults.DelayRequest(locktest.AnswerLimit - 50*time.Millisecond), leaves: true},
+	{
+		name:   "request after the end of ctx",
+		action: faults.DelayRequest(locktest.AnswerLimit - 50*time.Millisecond), leaves: true,
+	},
 	{name: "answer after the command timeout", late: faults.Delay, silent: true},
 	{name: "request after the command timeout", late: faults.DelayRequest, silent: true, same: true},
 	{name: "doubled", action: faults.Double, granted: true},
@@ -111,7 +114,9 @@ func meetFaults(t *testing.T, nodes []*redistest.Server, kinds ...kind) {
 				continue // it takes the free key: TestLateCopyOfAGrantedAcquire; TestRedLockCallThatIsCancelled
 			}
 			cells = append(cells, locktest.Subtest{Name: op.name() + "/" + f.name, Run: func(t testing.TB) {
-				c := &cell{FaultBench: newBench(t, servers[f.tcp], relock.WithCommandTimeout(op.patience(f))), operation: op, fault: f}
+				c := &cell{
+					FaultBench: newBench(t, servers[f.tcp], relock.WithCommandTimeout(op.patience(f))), operation: op, fault: f,
+				}
 				c.setUp(nodes)
 				c.meetFault()
 				c.releaseAll()
@@ -127,7 +132,9 @@ func meetFaults(t *testing.T, nodes []*redistest.Server, kinds ...kind) {
 // TCP.
 func serversByTCP(t *testing.T) map[bool]*redistest.Server {
 	t.Helper()
-	return map[bool]*redistest.Server{false: locktest.NewServerWithScripts(t), true: locktest.WithScripts(t, redistest.StartTCP(t))}
+	return map[bool]*redistest.Server{
+		false: locktest.NewServerWithScripts(t), true: locktest.WithScripts(t, redistest.StartTCP(t)),
+	}
 }
 
 // meet runs an operation. Its first request that matches meets the fault, which

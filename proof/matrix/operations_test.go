@@ -46,16 +46,19 @@ var (
 	}
 	semaphore = kind{
 		title: "semaphore", lock: lockOf("Semaphore"), levels: 1, order: "w",
-		acquire: faults.Script(script.SemaphoreTry.SHA), renew: faults.Script(script.SemaphoreRenew.SHA), release: faults.Script(script.SemaphoreRelease.SHA),
+		acquire: faults.Script(script.SemaphoreTry.SHA), renew: faults.Script(script.SemaphoreRenew.SHA),
+		release: faults.Script(script.SemaphoreRelease.SHA),
 	}
 	multi = kind{
-		title: "multi", levels: 1, group: true, acquire: faults.Script(script.MultiAcquire.SHA), release: faults.Script(script.Release.SHA),
+		title: "multi", levels: 1, group: true, acquire: faults.Script(script.MultiAcquire.SHA),
+		release: faults.Script(script.Release.SHA),
 		lock: func(_ *cell, client *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
 			return relock.NewMultiLock(multiKeys, client, opts...)
 		},
 	}
 	red = kind{
-		title: "red", levels: 1, group: true, nodes: true, acquire: faults.Script(script.RedLockAcquire.SHA), release: locktest.RedReleases,
+		title: "red", levels: 1, group: true, nodes: true, acquire: faults.Script(script.RedLockAcquire.SHA),
+		release: locktest.RedReleases,
 		lock: func(c *cell, client *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
 			clients := append([]*relock.Client{client}, c.peers...)
 			return locktest.NewPatientRedLock(locktest.FaultKey, clients, opts...)
@@ -207,7 +210,9 @@ func (c *cell) requireOutcome(ctx context.Context, err error) bool {
 		return true
 	}
 	require.Error(c, err)
-	for _, other := range []error{relock.ErrLockAcquiredByOthers, relock.ErrLockLost, relock.ErrNotHeld, relock.ErrKeyConflict} {
+	for _, other := range []error{
+		relock.ErrLockAcquiredByOthers, relock.ErrLockLost, relock.ErrNotHeld, relock.ErrKeyConflict,
+	} {
 		require.NotErrorIs(c, err, other)
 	}
 	if ctx.Err() != nil {

@@ -81,7 +81,8 @@ func TestSplitBrainLastsUntilItEnds(t *testing.T) {
 	c := locktest.NewTestClient(t, r.Master)
 	beyond := locktest.Sibling(t, r.Replica, c)
 	take := func(c *relock.Client, key string, opts ...relock.LockOption) relock.Hold {
-		return locktest.Take(t, relock.NewRedisLock(key, c, append(opts, relock.WithWatchdog(replicaLease), relock.WithBlock())...).Acquire)
+		return locktest.Take(t,
+			relock.NewRedisLock(key, c, append(opts, relock.WithWatchdog(replicaLease), relock.WithBlock())...).Acquire)
 	}
 	old, safe := take(c, "k"), take(c, "safe", locktest.OneReplica)
 	r.Disconnect() // the master hears nothing of its successor
@@ -103,7 +104,8 @@ func TestNewMasterWithoutAReplica(t *testing.T) {
 	r := locktest.NewReplicated(t)
 	r.FailOver()
 	c := locktest.NewTestClient(t, r.Replica)
-	require.ErrorIs(t, relock.NewRedisLock("k", c, relock.WithReplicas(1, 200*time.Millisecond)).Lock(t.Context()), relock.ErrReplicas)
+	require.ErrorIs(t, relock.NewRedisLock("k", c, relock.WithReplicas(1, 200*time.Millisecond)).Lock(t.Context()),
+		relock.ErrReplicas)
 	r.Master.BootAndLoad(t)
 	r.Master.Follow(t, r.Replica)
 	h := locktest.Take(t, relock.NewRedisLock("k", c, locktest.OneReplica, relock.WithBlock()).Acquire)
@@ -185,7 +187,8 @@ func TestReplicasOfTwoServers(t *testing.T) {
 	var last *relock.Client
 	for name, lock := range replicatedKinds() {
 		last = p.Client(t, relock.WithKeyPrefix(name+":"))
-		lost[name], kept[name] = locktest.Take(t, lock(last, opts...).Acquire), locktest.Take(t, relock.NewRedisLock(other, last, opts...).Acquire)
+		lost[name], kept[name] = locktest.Take(t, lock(last, opts...).Acquire),
+			locktest.Take(t, relock.NewRedisLock(other, last, opts...).Acquire)
 	}
 	cut.Disconnect()
 	for name, h := range lost {
@@ -210,7 +213,8 @@ func TestReplicasThatDoNotComeDelayNoOtherRenewal(t *testing.T) {
 	eventually := func(key string, lease time.Duration, replicas int, timeout time.Duration) (h relock.Hold) {
 		testkit.Eventually(t, testkit.Patience, func() (ok bool) {
 			var err error
-			h, err = relock.NewRedisLock(key, c, relock.WithWatchdog(lease), relock.WithReplicas(replicas, timeout)).Acquire(t.Context())
+			h, err = relock.NewRedisLock(key, c, relock.WithWatchdog(lease), relock.WithReplicas(replicas, timeout)).
+				Acquire(t.Context())
 			return err == nil
 		}, "the replicas follow")
 		return h
@@ -234,17 +238,21 @@ func TestWaitIsRefused(t *testing.T) {
 	r := locktest.NewReplicated(t)
 	var log locktest.LogBuffer
 	c, proxy := locktest.Behind(t, r.Master, log.Option())
-	proxy.On(faults.Command("WAIT"), 1, faults.ErrorLine("ERR WAIT cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated."))
+	proxy.On(faults.Command("WAIT"), 1, faults.ErrorLine("ERR WAIT cannot be used with replica instances. "+
+		"Please also note that writes to replicas are just local and are not propagated."))
 	lock := relock.NewRedisLock("k", c, locktest.OneReplica)
 	err := lock.Lock(t.Context())
 	require.ErrorIs(t, err, relock.ErrReplicas)
 	require.True(t, relock.IsRetryableErr(err))
-	testkit.Eventually(t, testkit.Patience, func() bool { return r.Master.Do(t, "EXISTS", locktest.KeyOf(c, "k")) == int64(0) }, "released")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return r.Master.Do(t, "EXISTS", locktest.KeyOf(c, "k")) == int64(0) }, "released")
 
 	h := locktest.Take(t, lock.Acquire)
-	proxy.On(faults.Command("WAIT"), faults.Every, faults.ErrorLine("NOPERM this user has no permissions to run the 'wait' command"))
+	proxy.On(faults.Command("WAIT"), faults.Every,
+		faults.ErrorLine("NOPERM this user has no permissions to run the 'wait' command"))
 	locktest.RenewNow(h)
-	testkit.Eventually(t, testkit.Patience, func() bool { return strings.Contains(log.String(), "renewal failed") }, "is logged")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return strings.Contains(log.String(), "renewal failed") }, "is logged")
 	require.Contains(t, log.String(), relock.ErrDenied.Error())
 	require.NotContains(t, log.String(), relock.ErrReplicas.Error())
 	require.NoError(t, h.Unlock(t.Context()))
@@ -263,7 +271,8 @@ func TestReplicasMayTakeLongerThanACommand(t *testing.T) {
 			r.Replica.Pause(t)
 			defer time.AfterFunc(1200*time.Millisecond, func() { r.Replica.Resume(t) }).Stop()
 			start := time.Now()
-			h := locktest.Take(t, relock.NewRedisLock("k", c, relock.WithWatchdog(time.Minute), relock.WithReplicas(1, 15*time.Second)).Acquire)
+			h := locktest.Take(t,
+				relock.NewRedisLock("k", c, relock.WithWatchdog(time.Minute), relock.WithReplicas(1, 15*time.Second)).Acquire)
 			require.Greater(t, time.Since(start), time.Second)
 			for n := range 2 {
 				r.Replica.Pause(t)

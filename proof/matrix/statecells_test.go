@@ -63,14 +63,23 @@ var stateOperations = []stateOperation{
 	{name: "reentrant wait", reentrant: true, during: duringWait, after: afterWait},
 	{name: "re-entry at level 2", reentrant: true, levels: 1, during: duringAcquire, after: (*stateCell).releaseAll},
 	{name: "re-entry at level 3", reentrant: true, levels: 2, during: duringAcquire, after: (*stateCell).releaseAll},
-	{name: "renewal of level 1, short lease", reentrant: true, levels: 1, lease: shortLease, during: duringShortLease, after: afterShortLease},
-	{name: "renewal of level 3, short lease", reentrant: true, levels: 3, lease: shortLease, during: duringShortLease, after: afterShortLease},
+	{
+		name: "renewal of level 1, short lease", reentrant: true, levels: 1,
+		lease: shortLease, during: duringShortLease, after: afterShortLease,
+	},
+	{
+		name: "renewal of level 3, short lease", reentrant: true, levels: 3,
+		lease: shortLease, during: duringShortLease, after: afterShortLease,
+	},
 	{name: "renewal of level 3, long lease", reentrant: true, levels: 3, during: duringLongLease, after: afterLongLease},
 	{name: "extension of level 2", reentrant: true, levels: 2, during: duringExtension, after: (*stateCell).releaseAll},
 	{name: "release of level 3", reentrant: true, levels: 3, during: duringRelease, after: (*stateCell).releaseAll},
 	{name: "release of level 2", reentrant: true, levels: 2, during: duringRelease, after: (*stateCell).releaseAll},
 	{name: "release of level 1", reentrant: true, levels: 1, during: duringRelease, after: (*stateCell).releaseAll},
-	{name: "release of level 1, minimum hold", reentrant: true, levels: 1, keeps: true, during: duringRelease, after: afterKeptRelease},
+	{
+		name: "release of level 1, minimum hold", reentrant: true, levels: 1,
+		keeps: true, during: duringRelease, after: afterKeptRelease,
+	},
 }
 
 // In each state in which a server refuses commands, each operation reports it
@@ -87,7 +96,8 @@ func TestOperationsInEachStateOfTheServer(t *testing.T) {
 			for _, op := range stateOperations {
 				c := newStateCell(t, state, s, op)
 				during = append(during, locktest.Subtest{Name: op.name, Run: func(t testing.TB) { c.TB = t; op.during(c) }})
-				after = append(after, locktest.Subtest{Name: op.name + ", afterwards", Run: func(t testing.TB) { c.TB = t; op.after(c) }})
+				after = append(after,
+					locktest.Subtest{Name: op.name + ", afterwards", Run: func(t testing.TB) { c.TB = t; op.after(c) }})
 			}
 			state.start(t, s)
 			locktest.RunTogether(t, during)
@@ -106,7 +116,8 @@ func newStateCell(t testing.TB, state trouble, s *redistest.Server, op stateOper
 		lease = longLease // it goes on, whatever else the machine does
 	}
 	c := &stateCell{TB: t, test: t, state: state, op: op, server: s}
-	c.client = locktest.NewTestClient(t, s, relock.WithCommandTimeout(4*locktest.AnswerLimit), relock.WithWatchdog(lease), c.log.Option())
+	c.client = locktest.NewTestClient(t, s,
+		relock.WithCommandTimeout(4*locktest.AnswerLimit), relock.WithWatchdog(lease), c.log.Option())
 	c.lock = c.newLock()
 	for range op.levels {
 		c.holds = append(c.holds, locktest.Take(t, c.lock.Acquire))
@@ -119,7 +130,8 @@ func (c *stateCell) newLock(opts ...relock.LockOption) locktest.AnyLock {
 		opts = append(opts, relock.WithMinHold(minimumHold))
 	}
 	if c.op.reentrant {
-		return locktest.Owned("me", relock.NewReentrantLock(locktest.FaultKey, c.client, opts...)) // each phase has its own goroutines
+		// each phase has its own goroutines
+		return locktest.Owned("me", relock.NewReentrantLock(locktest.FaultKey, c.client, opts...))
 	}
 	return relock.NewRedisLock(locktest.FaultKey, c.client, opts...)
 }
@@ -129,7 +141,9 @@ func (c *stateCell) requireRefused(err error) {
 	c.Helper()
 	require.ErrorContains(c, err, c.state.code)
 	require.True(c, relock.IsRetryableErr(err), err)
-	for _, other := range []error{relock.ErrLockAcquiredByOthers, relock.ErrLockLost, relock.ErrNotHeld, relock.ErrDenied} {
+	for _, other := range []error{
+		relock.ErrLockAcquiredByOthers, relock.ErrLockLost, relock.ErrNotHeld, relock.ErrDenied,
+	} {
 		require.NotErrorIs(c, err, other)
 	}
 }
@@ -142,7 +156,8 @@ func (c *stateCell) requireLevels() {
 		if len(c.holds) == 0 || !c.op.reentrant {
 			return (locktest.PTTL(c, c.server, c.client, locktest.FaultKey) == locktest.Absent) == (len(c.holds) == 0)
 		}
-		n, err := redis.Int(c.server.Do(c, "HGET", locktest.KeyOf(c.client, locktest.FaultKey), locktest.Engine(c.client).Identity.Named("me")), nil)
+		n, err := redis.Int(c.server.Do(c, "HGET", locktest.KeyOf(c.client, locktest.FaultKey),
+			locktest.Engine(c.client).Identity.Named("me")), nil)
 		return err == nil && n == len(c.holds)
 	}, "the levels are right again")
 }
@@ -170,7 +185,8 @@ func duringWait(c *stateCell) {
 	done, err := c.client.SetNEX(c.Context(), "raw", "v", time.Minute)
 	c.requireRefused(err)
 	require.False(c, done, "an error is no success")
-	require.ErrorContains(c, c.newLock(relock.WithBlockTimeout(2*time.Second)).Lock(c.Context()), c.state.code, "the last reason")
+	require.ErrorContains(c, c.newLock(relock.WithBlockTimeout(2*time.Second)).Lock(c.Context()), c.state.code,
+		"the last reason")
 	c.lock = c.newLock(relock.WithBlock())
 	c.waits = testkit.Async(c.test, func() error { return c.lock.Lock(c.test.Context()) })
 	time.Sleep(30 * time.Millisecond)
@@ -213,17 +229,20 @@ func duringLongLease(c *stateCell) {
 	c.until = h.ValidUntil()
 	locktest.RenewNow(h)
 	if c.state.renews {
-		testkit.Eventually(c, testkit.Patience, func() bool { return h.ValidUntil().After(c.until) }, "it is renewed all the same")
+		testkit.Eventually(c, testkit.Patience, func() bool { return h.ValidUntil().After(c.until) },
+			"it is renewed all the same")
 		c.until = time.Time{}
 		return
 	}
-	testkit.Eventually(c, testkit.Patience, func() bool { return strings.Contains(c.log.String(), "renewal failed") }, "it is tried")
+	testkit.Eventually(c, testkit.Patience,
+		func() bool { return strings.Contains(c.log.String(), "renewal failed") }, "it is tried")
 	require.Contains(c, c.log.String(), c.state.code)
 	require.Equal(c, c.until, h.ValidUntil(), "a renewal that was refused counts")
 }
 
 func afterLongLease(c *stateCell) {
-	locktest.EventuallyWithin(c, recovery, func() bool { return c.holds[0].ValidUntil().After(c.until) }, "it is renewed again")
+	locktest.EventuallyWithin(c, recovery, func() bool { return c.holds[0].ValidUntil().After(c.until) },
+		"it is renewed again")
 	c.releaseAll()
 }
 
@@ -257,7 +276,8 @@ func duringRelease(c *stateCell) {
 // afterKeptRelease checks that a key is kept for its minimum hold, and no
 // longer.
 func afterKeptRelease(c *stateCell) {
-	locktest.EventuallyWithin(c, recovery, func() bool { return locktest.PTTL(c, c.server, c.client, locktest.FaultKey) <= minimumHold }, "released")
+	locktest.EventuallyWithin(c, recovery,
+		func() bool { return locktest.PTTL(c, c.server, c.client, locktest.FaultKey) <= minimumHold }, "released")
 	locktest.RequireHeld(c, c.server, c.client, locktest.FaultKey)
 	require.ErrorIs(c, c.newLock().TryLock(c.Context()), relock.ErrLockAcquiredByOthers)
 }

@@ -33,7 +33,10 @@ func troubles(t testing.TB) []trouble {
 	dir := t.TempDir()
 	return []trouble{
 		{code: "OOM", start: configSet("maxmemory", "1"), end: configSet("maxmemory", "0"), renews: true},
-		{code: "NOREPLICAS", start: configSet("min-replicas-to-write", "1"), end: configSet("min-replicas-to-write", "0"), unconfirmed: true},
+		{
+			code: "NOREPLICAS", start: configSet("min-replicas-to-write", "1"),
+			end: configSet("min-replicas-to-write", "0"), unconfirmed: true,
+		},
 		{
 			code: "READONLY", unconfirmed: true,
 			start: demote,
@@ -71,9 +74,11 @@ func troubles(t testing.TB) []trouble {
 		},
 		{
 			// It loads for a minute, unless it is told to make haste.
-			code: "LOADING", unconfirmed: true, args: []string{"--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"},
+			code: "LOADING", unconfirmed: true,
+			args: []string{"--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"},
 			start: func(t testing.TB, s *redistest.Server) {
-				s.Do(t, "EVAL", "for i = 1, 6000 do redis.call('SET', 'ballast:' .. i, string.rep(i .. ' ', 500), 'PX', 180000) end", 0)
+				s.Do(t, "EVAL",
+					"for i = 1, 6000 do redis.call('SET', 'ballast:' .. i, string.rep(i .. ' ', 500), 'PX', 180000) end", 0)
 				s.Do(t, "SAVE")
 				s.Kill(t)
 				s.Boot(t)
@@ -81,7 +86,8 @@ func troubles(t testing.TB) []trouble {
 			},
 			end: func(t testing.TB, s *redistest.Server) {
 				s.Do(t, "CONFIG", "SET", "key-load-delay", "0")
-				testkit.Eventually(t, testkit.Patience, func() bool { _, err := s.Try(t, "GET", "x"); return err == nil }, "it loads for ever")
+				testkit.Eventually(t, testkit.Patience,
+					func() bool { _, err := s.Try(t, "GET", "x"); return err == nil }, "it loads for ever")
 			},
 		},
 	}
@@ -121,7 +127,9 @@ func TestBlockingLockRidesOutTooManyClients(t *testing.T) {
 	// The server answers with the state and cuts the connection, which may be
 	// seen first.
 	require.True(t, relock.IsRetryableErr(relock.NewRedisLock("lock", c).TryLock(t.Context())))
-	result := testkit.Async(t, func() error { return relock.NewRedisLock("lock", c, relock.WithBlock()).Lock(t.Context()) })
+	result := testkit.Async(t, func() error {
+		return relock.NewRedisLock("lock", c, relock.WithBlock()).Lock(t.Context())
+	})
 	for _, conn := range open {
 		require.NoError(t, conn.Close())
 	}

@@ -61,7 +61,8 @@ func newStorm(t testing.TB, s *redistest.Server) *storm {
 	t.Cleanup(func() { _ = pool.Close() }) // only to end its connections
 	return &storm{TB: t, server: s, clients: []*relock.Client{
 		locktest.CloseLater(t)(relock.NewClient(s.Network, s.Address, "", limit)),
-		locktest.CloseLater(t)(relock.NewClient(s.Network, s.Address, "", limit, relock.WithMaxActive(stormWorkers), relock.WithWaitMode())),
+		locktest.CloseLater(t)(relock.NewClient(s.Network, s.Address,
+			"", limit, relock.WithMaxActive(stormWorkers), relock.WithWaitMode())),
 		locktest.CloseLater(t)(relock.NewClientPool(pool, limit)),
 	}}
 }
@@ -185,7 +186,8 @@ func (s *storm) rage(length time.Duration, trouble func()) {
 	for _, c := range s.clients {
 		var shared []*relock.RedisLock
 		for k := range stormKeys / 2 {
-			shared = append(shared, relock.NewRedisLock(stormKey(k), c, relock.WithWatchdog(20*time.Second), relock.WithBlockTimeout(400*time.Millisecond)))
+			shared = append(shared, relock.NewRedisLock(stormKey(k), c,
+				relock.WithWatchdog(20*time.Second), relock.WithBlockTimeout(400*time.Millisecond)))
 		}
 		for range stormWorkers {
 			group.Go(func() {
@@ -244,7 +246,8 @@ const stormSettles = longestPause + background.RetryLimit + 1250*time.Millisecon
 func (s *storm) describe(locks []string) (text string) {
 	for _, key := range locks {
 		left, _ := s.server.Try(s, "PTTL", key)
-		text += fmt.Sprintf("%s is left for %v ms: %s; queue: %s\n", key, left, s.server.Content(s, key), s.server.Content(s, key+":q"))
+		text += fmt.Sprintf("%s is left for %v ms: %s; queue: %s\n",
+			key, left, s.server.Content(s, key), s.server.Content(s, key+":q"))
 	}
 	return text
 }

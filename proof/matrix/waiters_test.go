@@ -50,7 +50,10 @@ var transferFaults = append([]fault{
 	{name: "request a little late", action: faults.DelayRequest(60 * time.Millisecond)},
 	{name: "answer a little late", action: faults.Delay(60 * time.Millisecond)},
 	{name: "out of memory", action: faults.ErrorLine("OOM command not allowed when used memory > 'maxmemory'.")},
-	{name: "executed, out of memory", action: faults.ExecuteThenError("OOM command not allowed when used memory > 'maxmemory'.")},
+	{
+		name:   "executed, out of memory",
+		action: faults.ExecuteThenError("OOM command not allowed when used memory > 'maxmemory'."),
+	},
 }, waiterFaults...)
 
 // waiterCell has a client that waits for the lock behind a proxy, and meets one
@@ -70,7 +73,10 @@ func newWaiterCell(t testing.TB, s *redistest.Server, m locktest.QueueMode, f fa
 		FaultBench: newBench(t, s, relock.WithCommandTimeout(waiterLimit)), fault: f,
 		match: faults.Script(sent.SHA), scripts: lockspec.Plain.Queue,
 	}
-	c.queue = &locktest.QueueBench{TB: t, QueueMode: m, Server: s, Clients: []*relock.Client{c.Client, c.Other}, Key: locktest.KeyOf(c.Client, locktest.QueueKey)}
+	c.queue = &locktest.QueueBench{
+		TB: t, QueueMode: m, Server: s, Clients: []*relock.Client{c.Client, c.Other},
+		Key: locktest.KeyOf(c.Client, locktest.QueueKey),
+	}
 	return c
 }
 
@@ -249,10 +255,12 @@ func TestOneFaultInEachTransfer(t *testing.T) {
 			cells = append(cells, locktest.Subtest{Name: name + "/" + f.name, Run: func(t testing.TB) {
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
-				c := &transferCell{waiterCell: newWaiterCell(t, s, locktest.QueueMode{Kind: "ReentrantLock"}, f, script.ReentrantTransfer)}
+				c := &transferCell{waiterCell: newWaiterCell(t, s,
+					locktest.QueueMode{Kind: "ReentrantLock"}, f, script.ReentrantTransfer)}
 				c.hold, c.local = c.queue.Take(c.Client), c.queue.WaitLocally(ctx, 0)
 				c.other = c.queue.WaitNext(context.Background(), 1, c.Other)
-				locktest.Renew(c, c.hold, locktest.FaultPatience) // on a busy machine, too little of the lease is left to transfer it
+				locktest.Renew(c, c.hold,
+					locktest.FaultPatience) // on a busy machine, too little of the lease is left to transfer it
 				locktest.NeverStale(c.Client)
 				c.met = c.Proxy.On(c.match, 1, f.action)
 				run(c, cancel)
@@ -303,7 +311,8 @@ func (c *transferCell) givesUp(cancel context.CancelFunc) {
 		c.unlock(c.local.Hold) // it was given the lock first
 	} else {
 		require.True(c, errors.Is(err, context.Canceled), err)
-		watch.Check(c.local.At.Sub(start), locktest.AnswerLimit/4, "it waits for the transfer, which may take half of the command timeout")
+		watch.Check(c.local.At.Sub(start), locktest.AnswerLimit/4,
+			"it waits for the transfer, which may take half of the command timeout")
 	}
 	require.NoError(c, testkit.ResultWithin(c, unlocked, testkit.Patience))
 	c.other.Granted()

@@ -56,7 +56,8 @@ func TestGitTakesMutants(t *testing.T) {
 		redistest.Lacks(t, "no git, or no repository: "+err.Error())
 	}
 	for _, m := range all {
-		out, err := exec.Command("git", "-C", root, "apply", "--check", m.path()).CombinedOutput() //nolint:gosec // our own files
+		//nolint:gosec // our own files
+		out, err := exec.Command("git", "-C", root, "apply", "--check", m.path()).CombinedOutput()
 		assert.NoError(t, err, "%s", out)
 	}
 }
@@ -164,6 +165,9 @@ func TestPattern(t *testing.T) {
 
 // Without a fault each test runs once, however many mutants name it.
 func TestDistinct(t *testing.T) {
-	got := distinct([]mutant{{name: "1", test: "TestB"}, {name: "2", test: "TestA/b"}, {name: "3", test: "TestB"}, {name: "4", test: "TestB", in: "etcd"}})
-	require.Equal(t, []mutant{{name: "1", test: "TestB"}, {name: "2", test: "TestA/b"}, {name: "4", test: "TestB", in: "etcd"}}, got)
+	got := distinct([]mutant{{name: "1", test: "TestB"}, {name: "2", test: "TestA/b"}, {name: "3", test: "TestB"}, {
+		name: "4", test: "TestB", in: "etcd",
+	}})
+	require.Equal(t,
+		[]mutant{{name: "1", test: "TestB"}, {name: "2", test: "TestA/b"}, {name: "4", test: "TestB", in: "etcd"}}, got)
 }

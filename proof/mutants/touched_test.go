@@ -100,7 +100,8 @@ func TestTouchedFiles(t *testing.T) {
 	script, err := os.ReadFile(filepath.Join(project, "scripts", "touched.sh"))
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "scripts"), 0o750))
-	require.NoError(t, os.WriteFile(filepath.Join(root, "scripts", "touched.sh"), script, 0o700)) //nolint:gosec // it is run
+	//nolint:gosec // it is run
+	require.NoError(t, os.WriteFile(filepath.Join(root, "scripts", "touched.sh"), script, 0o700))
 
 	require.Empty(t, touched(""), "a source tree without history")
 	git("init", "-q")

@@ -56,7 +56,8 @@ func (s *suite) remaining(hold relock.Hold, limit time.Duration) {
 	s.Helper()
 	before := time.Until(hold.ValidUntil())
 	got := hold.Remaining()
-	if after := time.Until(hold.ValidUntil()); got <= 0 || got > limit || got > max(before, after) || got < min(before, after)-time.Second {
+	if after := time.Until(hold.ValidUntil()); got <= 0 || got > limit || got > max(before, after) ||
+		got < min(before, after)-time.Second {
 		s.Errorf("Remaining is %v, and %v to %v are left", got, before, after)
 	}
 }
@@ -161,8 +162,10 @@ func mistakes(s *suite) {
 	for what, call := range map[string]func() error{
 		"an empty name":              func() error { _, err := l.Lock(s.limited(), ""); return err },
 		"an empty name, one attempt": func() error { _, err := l.TryLock(s.limited(), ""); return err },
-		"no context":                 func() error { _, err := l.Lock(nil, "name"); return err },    //nolint:staticcheck // the mistake
-		"no context, one attempt":    func() error { _, err := l.TryLock(nil, "name"); return err }, //nolint:staticcheck // the mistake
+		//nolint:staticcheck // the mistake
+		"no context": func() error { _, err := l.Lock(nil, "name"); return err },
+		//nolint:staticcheck // the mistake
+		"no context, one attempt": func() error { _, err := l.TryLock(nil, "name"); return err },
 	} {
 		if err := call(); !errors.Is(err, relock.ErrInvalid) {
 			s.Errorf("%s: %v", what, err)

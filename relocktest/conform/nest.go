@@ -54,7 +54,9 @@ func nestedInDo(s *suite) {
 		return context.Cause(ctx)
 	}
 	err := relock.Do(s.limited(), l, key, func(ctx context.Context) error {
-		for _, do := range []func(context.Context, relock.Locker, string, func(context.Context) error) error{relock.Do, relock.TryDo} {
+		for _, do := range []func(context.Context, relock.Locker, string, func(context.Context) error) error{
+			relock.Do, relock.TryDo,
+		} {
 			if err := do(ctx, l, key, held); err != nil {
 				s.Errorf("nested: %v", err)
 			}

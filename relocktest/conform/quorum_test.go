@@ -16,7 +16,8 @@ func TestConformanceOfMultiLock(t *testing.T) {
 	s := oneServer(t)
 	locker := func(c *relock.Client) relock.Locker {
 		return locktest.LockerOf(func(key string) locktest.Acquirer {
-			return relock.NewMultiLock([]string{key}, c, relock.WithWatchdog(locktest.ConformLease), relock.WithBlock(), relock.WithFencing())
+			return relock.NewMultiLock([]string{key}, c,
+				relock.WithWatchdog(locktest.ConformLease), relock.WithBlock(), relock.WithFencing())
 		})
 	}
 	conform.Run(t, conform.Backend{
@@ -59,7 +60,8 @@ func redLockConforms(t *testing.T, nodes []locktest.ConformServers) {
 			clients = append(clients, client(node, t))
 		}
 		return locktest.LockerOf(func(key string) locktest.Acquirer {
-			return relock.NewRedLock(key, clients, relock.WithMaxLease(largest), relock.WithWatchdog(locktest.ConformLease), relock.WithBlock(),
+			return relock.NewRedLock(key, clients,
+				relock.WithMaxLease(largest), relock.WithWatchdog(locktest.ConformLease), relock.WithBlock(),
 				relock.WithPollInterval(5*time.Millisecond), relock.WithFencing())
 		})
 	}

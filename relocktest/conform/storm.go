@@ -102,7 +102,9 @@ func faults(s *suite) {
 }
 
 // storm makes many calls. Half of them have a context that ends within limit.
-func (s *suite) storm(r *room, locker func(*testing.T) relock.Locker, lockers, goroutines, times int, limit time.Duration) {
+func (s *suite) storm(
+	r *room, locker func(*testing.T) relock.Locker, lockers, goroutines, times int, limit time.Duration,
+) {
 	key := s.key()
 	var group sync.WaitGroup
 	for range lockers {
@@ -136,7 +138,8 @@ func (s *suite) visit(r *room, l relock.Locker, key string, limited bool, limit 
 	r.enter(hold)
 	time.Sleep(rand.N(time.Millisecond))
 	r.leave(hold)
-	if err := hold.Unlock(ctx); err != nil && !errors.Is(err, relock.ErrUnconfirmed) && !errors.Is(err, relock.ErrLockLost) {
+	if err := hold.Unlock(ctx); err != nil && !errors.Is(err, relock.ErrUnconfirmed) &&
+		!errors.Is(err, relock.ErrLockLost) {
 		s.Errorf("Unlock: %v", err)
 	}
 }

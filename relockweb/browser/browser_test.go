@@ -150,7 +150,8 @@ func TestLockInABrowser(t *testing.T) {
 func TestRefreshKeepsInput(t *testing.T) {
 	b := open(t)
 	b.take("key")
-	b.do(chromedp.Navigate(b.url+"?lock=key"), chromedp.Focus(`input[name=reason]`), chromedp.KeyEvent("half a"), chromedp.Blur(`input[name=reason]`))
+	b.do(chromedp.Navigate(b.url+"?lock=key"), chromedp.Focus(`input[name=reason]`), chromedp.KeyEvent("half a"),
+		chromedp.Blur(`input[name=reason]`))
 	var text string
 	b.do(chromedp.Sleep(5*time.Second), chromedp.Value(`input[name=reason]`, &text)) // more than two refreshes
 	require.Equal(t, "half a", text)

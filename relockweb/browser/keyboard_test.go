@@ -140,9 +140,11 @@ const rules = `(() => {` + names + `
 		const cells = t.querySelectorAll("thead th");
 		if (!cells.length || [...cells].some((c) => !c.innerText.trim())) wrong.push("a column has no head");
 		for (const r of t.querySelectorAll("tbody tr"))
-			if ([...r.cells].reduce((n, c) => n + c.colSpan, 0) !== cells.length) wrong.push("a row of other columns: " + r.innerText);
+			if ([...r.cells].reduce((n, c) => n + c.colSpan, 0) !== cells.length)
+				wrong.push("a row of other columns: " + r.innerText);
 	}
-	for (const e of all("[tabindex]")) if (e.tabIndex > 0) wrong.push("another order than that of the page: " + e.outerHTML);
+	for (const e of all("[tabindex]"))
+		if (e.tabIndex > 0) wrong.push("another order than that of the page: " + e.outerHTML);
 	const parse = (color) => color.match(/[\d.]+/g).map(Number);
 	const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
 		.map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)

@@ -105,7 +105,8 @@ func (b bench) pairs(goroutines int, crowd string) error {
 	}
 	for _, kind := range kinds {
 		of := rates[kind.name]
-		b.printf("  %-20s %8.0f   %.2f x concurrency.Mutex   %.2f x two Puts\n", kind.name, median(of), ratio(of, rates[mutexName]), ratio(of, rates[putsName]))
+		b.printf("  %-20s %8.0f   %.2f x concurrency.Mutex   %.2f x two Puts\n",
+			kind.name, median(of), ratio(of, rates[mutexName]), ratio(of, rates[putsName]))
 	}
 	return nil
 }
@@ -113,7 +114,8 @@ func (b bench) pairs(goroutines int, crowd string) error {
 // handOffs prints the time from an Unlock to the next Lock. 3 clients with 10
 // goroutines each want one lock, and hold it for 5 ms.
 func (b bench) handOffs() error {
-	b.printf("\nfrom the call of Unlock to the return of the next Lock, 3 clients x 10 goroutines, hold 5ms, %d rounds\n", b.rounds)
+	b.printf("\nfrom the call of Unlock to the return of the next Lock, 3 clients x 10 goroutines, hold 5ms, %d rounds\n",
+		b.rounds)
 	gaps := map[string][]time.Duration{}
 	for n := range b.rounds {
 		for _, kind := range turned(kinds, n) {
@@ -138,7 +140,8 @@ func (b bench) handOffs() error {
 		if all := gaps[kind.name]; len(all) > 0 {
 			slices.Sort(all)
 			b.printf("  %-20s p50 %8v   p99 %8v   most %8v   of %d\n", kind.name,
-				at(all, 50).Round(10*time.Microsecond), at(all, 99).Round(10*time.Microsecond), all[len(all)-1].Round(10*time.Microsecond), len(all))
+				at(all, 50).Round(10*time.Microsecond), at(all, 99).Round(10*time.Microsecond),
+				all[len(all)-1].Round(10*time.Microsecond), len(all))
 		}
 	}
 	return nil
@@ -168,7 +171,9 @@ func ratio(of, to []float64) float64 {
 func at(of []time.Duration, percent int) time.Duration { return of[(len(of)-1)*percent/100] }
 
 // inClients runs f with a locker on each of n clients.
-func inClients(server string, n int, dial func(*clientv3.Client) (locker, error), f func(context.Context, []locker) (int, error)) (int, error) {
+func inClients(
+	server string, n int, dial func(*clientv3.Client) (locker, error), f func(context.Context, []locker) (int, error),
+) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var all []locker

@@ -15,5 +15,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestFencing(t *testing.T) {
 	t.Parallel()
 	require.EqualError(t, setBalance(t.Context(), nil, 1), "not under a lock")
-	runs.OnBoth(t, run, runs.Prints("next holder: <nil>\npaused holder: too late: another holder has written\nlost: true\n"))
+	runs.OnBoth(t, run,
+		runs.Prints("next holder: <nil>\npaused holder: too late: another holder has written\nlost: true\n"))
 }

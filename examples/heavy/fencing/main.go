@@ -35,8 +35,10 @@ func run(ctx context.Context, out io.Writer, url string) error {
 	}
 	first, lines := relock.NewRedisLock("account:7", client, relock.WithFencing()), log.New(out, "", 0)
 	err = first.Do(ctx, func(paused context.Context) error {
-		next, write := relock.NewRedisLock("account:7", client, relock.WithFencing()), func(ctx context.Context) error { return setBalance(ctx, db, 70) }
-		lines.Println("next holder:", errors.Join(client.ForceUnlock(ctx, "account:7", "the holder is paused"), next.Do(ctx, write)))
+		next, write := relock.NewRedisLock("account:7", client, relock.WithFencing()),
+			func(ctx context.Context) error { return setBalance(ctx, db, 70) }
+		lines.Println("next holder:",
+			errors.Join(client.ForceUnlock(ctx, "account:7", "the holder is paused"), next.Do(ctx, write)))
 		lines.Println("paused holder:", setBalance(context.WithoutCancel(paused), db, 30))
 		return nil
 	})
@@ -49,7 +51,8 @@ func setBalance(ctx context.Context, db *sql.DB, balance int) error {
 	if !held {
 		return errors.New("not under a lock")
 	}
-	result, err := db.ExecContext(ctx, `UPDATE account SET balance = $1, fence = $2 WHERE id = 7 AND fence <= $2 AND $2 > 0`, balance, hold.Fence())
+	result, err := db.ExecContext(ctx,
+		`UPDATE account SET balance = $1, fence = $2 WHERE id = 7 AND fence <= $2 AND $2 > 0`, balance, hold.Fence())
 	if err != nil {
 		return err
 	}

@@ -58,12 +58,13 @@ func load(self *faults.Self) error {
 
 func (s *service) contend(self *faults.Self) error {
 	began := time.Now()
-	return relock.NewRedisLock("hot/1", s.client, relock.WithBlock()).Do(context.Background(), func(context.Context) error {
-		got := time.Now()
-		time.Sleep(time.Millisecond) // the work
-		self.Emit("own", got.Sub(began).Nanoseconds(), time.Since(got).Nanoseconds())
-		return nil
-	})
+	return relock.NewRedisLock("hot/1", s.client, relock.WithBlock()).
+		Do(context.Background(), func(context.Context) error {
+			got := time.Now()
+			time.Sleep(time.Millisecond) // the work
+			self.Emit("own", got.Sub(began).Nanoseconds(), time.Since(got).Nanoseconds())
+			return nil
+		})
 }
 
 // What three processes under contention have counted themselves agrees with
@@ -106,12 +107,14 @@ func TestThreeProcesses(t *testing.T) {
 	require.GreaterOrEqual(t, sum(all, "relock_hold_duration_seconds_sum", nil), total(holds))
 	require.Zero(t, sum(all, "relock_held", nil))
 	require.Zero(t, sum(all, "relock_waiting", nil))
-	require.InDelta(t, processes*processes*tasks, sum(all, "relock_queue_ready", nil), 0, "each process sees the whole queue")
+	require.InDelta(t, processes*processes*tasks, sum(all, "relock_queue_ready", nil), 0,
+		"each process sees the whole queue")
 
 	slices.Sort(waits)
 	p99 := waits[int(math.Ceil(.99*n))-1]
 	least, most := quantile(all, "relock_acquire_duration_seconds_bucket", .99)
-	t.Logf("%v of %d calls waited; p99 of the waits is %.1f ms, and from %.1f to %.1f ms by the scrape", waited, n, 1e3*p99, 1e3*least, 1e3*most)
+	t.Logf("%v of %d calls waited; p99 of the waits is %.1f ms, and from %.1f to %.1f ms by the scrape",
+		waited, n, 1e3*p99, 1e3*least, 1e3*most)
 	require.GreaterOrEqual(t, p99, least)
 	for _, one := range all {
 		if one.name == "relock_acquire_duration_seconds_bucket" {

@@ -17,7 +17,9 @@ import (
 
 // OnBoth runs an example on an embedded and on a real server, and checks what
 // it prints. Ctrl-C must end it at any time, so it also runs interrupted.
-func OnBoth(t *testing.T, run func(ctx context.Context, out io.Writer, url string) error, check func(t *testing.T, out string)) {
+func OnBoth(
+	t *testing.T, run func(ctx context.Context, out io.Writer, url string) error, check func(t *testing.T, out string),
+) {
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
 		on(t, "", run, check)
@@ -36,7 +38,10 @@ func OnBoth(t *testing.T, run func(ctx context.Context, out io.Writer, url strin
 	})
 }
 
-func on(t *testing.T, url string, run func(ctx context.Context, out io.Writer, url string) error, check func(t *testing.T, out string)) {
+func on(
+	t *testing.T, url string, run func(ctx context.Context, out io.Writer, url string) error,
+	check func(t *testing.T, out string),
+) {
 	url, stop, err := embedded.Open(url)
 	require.NoError(t, err)
 	defer stop()

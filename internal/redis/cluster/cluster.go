@@ -44,7 +44,10 @@ type Cluster struct {
 
 // New returns the topology of a Cluster. It makes no network call.
 func New(c Config) *Cluster {
-	t := &Cluster{Search: search.New(), config: c, doubted: map[string]time.Time{}, limit: firstLimit, asking: map[string]chan struct{}{}}
+	t := &Cluster{
+		Search: search.New(), config: c, doubted: map[string]time.Time{},
+		limit: firstLimit, asking: map[string]chan struct{}{},
+	}
 	t.Run = t.loadUntilClosed
 	return t
 }
@@ -52,7 +55,8 @@ func New(c Config) *Cluster {
 // Topology returns the functions that a router calls.
 func (c *Cluster) Topology() *driver.Topology {
 	return &driver.Topology{
-		Master: c.Master, Cached: c.Cached, Masters: c.Masters, Invalidate: c.Invalidate, Refresh: c.Refresh, Redirect: c.Redirect, Sharded: true,
+		Master: c.Master, Cached: c.Cached, Masters: c.Masters, Invalidate: c.Invalidate, Refresh: c.Refresh,
+		Redirect: c.Redirect, Sharded: true,
 		Changes: c.Changes, LogTo: c.LogTo, Close: c.Close,
 	}
 }

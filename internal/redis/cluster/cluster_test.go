@@ -132,7 +132,9 @@ func TestSlotOfKey(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t, "--cluster-enabled", "yes")
 	require.Equal(t, 0x31C3, slotOf("123456789"), "the value that the specification has")
-	for _, key := range []string{"", "k", "relock:{orders/42}:q", "{a}{b}", "{}x", "x{}{y}", "{", "}{", "a{b", "a{{b}}c", "\xff\x00{\x80}"} {
+	for _, key := range []string{
+		"", "k", "relock:{orders/42}:q", "{a}{b}", "{}x", "x{}{y}", "{", "}{", "a{b", "a{{b}}c", "\xff\x00{\x80}",
+	} {
 		slot, err := redis.Int(s.Do(t, "CLUSTER", "KEYSLOT", key), nil)
 		require.NoError(t, err)
 		require.Equal(t, slot, slotOf(key), "%q", key)
@@ -220,7 +222,8 @@ func TestAddressesInRedirects(t *testing.T) {
 	t.Parallel()
 	p := clusterOf(t, []string{"h:1"})
 	for to, want := range map[string]string{
-		"10.0.0.1:6379": "10.0.0.1:6379", ":6380": "asked:6380", "?:6380": "asked:6380", "fe80::1:6379": "[fe80::1]:6379", "[fe80::1]:6379": "[fe80::1]:6379",
+		"10.0.0.1:6379": "10.0.0.1:6379", ":6380": "asked:6380", "?:6380": "asked:6380", "fe80::1:6379": "[fe80::1]:6379",
+		"[fe80::1]:6379": "[fe80::1]:6379",
 		"127.0.0.1:6379": "asked:6379", "::1:6379": "asked:6379",
 		"a.example:6379": "a.example:6379", "": "", "h": "", "h:0": "", "h:x": "", "h:65536": "", ":": "",
 	} {

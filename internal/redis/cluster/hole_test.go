@@ -73,7 +73,9 @@ func TestRequestWaitsForTheMasterOfItsSlot(t *testing.T) {
 	_, err = r.Home(context.Background(), "k")
 	require.ErrorContains(t, err, "has no master that is online")
 	require.True(t, lockspec.IsRetryable(err), err)
-	sent := testkit.Async(t, func() error { return r.Send(t.Context(), driver.Limits{}, driver.SetNX("k", "1", time.Hour)).Err })
+	sent := testkit.Async(t, func() error {
+		return r.Send(t.Context(), driver.Limits{}, driver.SetNX("k", "1", time.Hour)).Err
+	})
 	var nodes []driver.Node
 	listed := testkit.Async(t, func() (err error) { nodes, err = r.Nodes(t.Context()); return err })
 	for range 3 {

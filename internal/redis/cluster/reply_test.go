@@ -31,7 +31,10 @@ func list(values ...any) []any {
 
 // nodeOf is a node in a reply to CLUSTER SHARDS, as Redis 7.0 has it.
 func nodeOf(endpoint any, role, health string, more ...any) []any {
-	return list(append([]any{"id", "5aca671a", "port", 6379, "ip", "10.0.0.9", "endpoint", endpoint, "role", role, "replication-offset", 72156, "health", health}, more...)...)
+	return list(append([]any{
+		"id", "5aca671a", "port", 6379, "ip", "10.0.0.9", "endpoint",
+		endpoint, "role", role, "replication-offset", 72156, "health", health,
+	}, more...)...)
 }
 
 // What servers answer to CLUSTER SHARDS, by their versions and settings.
@@ -45,27 +48,45 @@ func TestShardsOfServers(t *testing.T) {
 		master string // of all slots
 		nodes  []string
 	}{
-		"Redis 7.0":         {shard(nodeOf("10.0.0.1", "master", "online"), nodeOf("10.0.0.2", "replica", "online")), false, "10.0.0.1:6379", []string{"10.0.0.1:6379", "10.0.0.2:6379"}},
-		"the replica first": {shard(nodeOf("10.0.0.2", "replica", "online"), nodeOf("10.0.0.1", "master", "online")), false, "10.0.0.1:6379", []string{"10.0.0.2:6379", "10.0.0.1:6379"}},
+		"Redis 7.0": {
+			shard(nodeOf("10.0.0.1", "master", "online"), nodeOf("10.0.0.2", "replica", "online")),
+			false, "10.0.0.1:6379",
+			[]string{"10.0.0.1:6379", "10.0.0.2:6379"},
+		},
+		"the replica first": {
+			shard(nodeOf("10.0.0.2", "replica", "online"), nodeOf("10.0.0.1", "master", "online")),
+			false, "10.0.0.1:6379",
+			[]string{"10.0.0.2:6379", "10.0.0.1:6379"},
+		},
 		"Valkey 8": {
-			shard(nodeOf("a.example", "master", "online", "hostname", "a.example", "availability-zone", "zone-1")), false, "a.example:6379",
+			shard(nodeOf("a.example", "master", "online", "hostname", "a.example", "availability-zone", "zone-1")),
+			false, "a.example:6379",
 			[]string{"a.example:6379"},
 		},
 		"Redis 7.2, shard id": {
-			list(list("slots", list(0, 16383), "nodes", list(nodeOf("10.0.0.1", "master", "online")), "id", "0a", "more", list(1))), false, "10.0.0.1:6379",
+			list(list("slots", list(0, 16383), "nodes", list(nodeOf("10.0.0.1", "master", "online")), "id",
+				"0a", "more", list(1))), false, "10.0.0.1:6379",
 			[]string{"10.0.0.1:6379"},
 		},
 		"a failed master beside its successor": {
 			shard(nodeOf("10.0.0.1", "master", "fail"), nodeOf("10.0.0.2", "master", "online")), false, "10.0.0.2:6379",
 			[]string{"10.0.0.2:6379"},
 		},
-		"the port of TLS":           {shard(nodeOf("10.0.0.1", "master", "online", encrypted...)), true, "10.0.0.1:6380", []string{"10.0.0.1:6380"}},
-		"the port without TLS":      {shard(nodeOf("10.0.0.1", "master", "online", encrypted...)), false, "10.0.0.1:6379", []string{"10.0.0.1:6379"}},
-		"TLS, but not at the nodes": {shard(nodeOf("10.0.0.1", "master", "online")), true, "10.0.0.1:6379", []string{"10.0.0.1:6379"}},
-		"an empty endpoint":         {shard(nodeOf("", "master", "online")), false, "asked:6379", []string{"asked:6379"}},
-		"no endpoint":               {shard(nodeOf(nil, "master", "online")), false, "asked:6379", []string{"asked:6379"}},
-		"an endpoint ?":             {shard(nodeOf("?", "master", "online")), false, "asked:6379", []string{"asked:6379"}},
-		"an IPv6 endpoint":          {shard(nodeOf("fe80::1", "master", "online")), false, "[fe80::1]:6379", []string{"[fe80::1]:6379"}},
+		"the port of TLS": {
+			shard(nodeOf("10.0.0.1", "master", "online", encrypted...)), true, "10.0.0.1:6380", []string{"10.0.0.1:6380"},
+		},
+		"the port without TLS": {
+			shard(nodeOf("10.0.0.1", "master", "online", encrypted...)), false, "10.0.0.1:6379", []string{"10.0.0.1:6379"},
+		},
+		"TLS, but not at the nodes": {
+			shard(nodeOf("10.0.0.1", "master", "online")), true, "10.0.0.1:6379", []string{"10.0.0.1:6379"},
+		},
+		"an empty endpoint": {shard(nodeOf("", "master", "online")), false, "asked:6379", []string{"asked:6379"}},
+		"no endpoint":       {shard(nodeOf(nil, "master", "online")), false, "asked:6379", []string{"asked:6379"}},
+		"an endpoint ?":     {shard(nodeOf("?", "master", "online")), false, "asked:6379", []string{"asked:6379"}},
+		"an IPv6 endpoint": {
+			shard(nodeOf("fe80::1", "master", "online")), false, "[fe80::1]:6379", []string{"[fe80::1]:6379"},
+		},
 	} {
 		v, err := (&reader{asked: "asked:1", tls: tt.tls}).read((*reader).shards, tt.reply)
 		require.NoError(t, err, name)
@@ -74,11 +95,13 @@ func TestShardsOfServers(t *testing.T) {
 		require.Equal(t, tt.master, v.table.master(0), name)
 		require.Equal(t, tt.master, v.table.master(16383), name)
 	}
-	parts := list(list("slots", list(0, 0, 2, 99), "nodes", list(nodeOf("10.0.0.1", "master", "online"))), list("slots", list(), "nodes", list(nodeOf("10.0.0.3", "master", "online"))),
+	parts := list(list("slots", list(0, 0, 2, 99), "nodes", list(nodeOf("10.0.0.1", "master", "online"))),
+		list("slots", list(), "nodes", list(nodeOf("10.0.0.3", "master", "online"))),
 		list("slots", list(1, 1), "nodes", list(nodeOf("10.0.0.2", "master", "loading"))))
 	v, err := (&reader{asked: "asked:1"}).read((*reader).shards, parts)
 	require.NoError(t, err)
-	require.Equal(t, []string{"10.0.0.1:6379", "", "10.0.0.1:6379", ""}, []string{v.table.master(0), v.table.master(1), v.table.master(99), v.table.master(100)})
+	require.Equal(t, []string{"10.0.0.1:6379", "", "10.0.0.1:6379", ""},
+		[]string{v.table.master(0), v.table.master(1), v.table.master(99), v.table.master(100)})
 	require.Equal(t, []string{"10.0.0.1:6379"}, v.table.owners(), "a master without slots has no keys")
 }
 
@@ -89,13 +112,16 @@ func TestSlotsOfServers(t *testing.T) {
 		host any
 		want string
 	}{
-		"an address": {"10.0.0.1", "10.0.0.1:6379"}, "none": {nil, "asked:6379"}, "empty": {"", "asked:6379"}, "unknown": {"?", "asked:6379"},
+		"an address": {"10.0.0.1", "10.0.0.1:6379"}, "none": {nil, "asked:6379"}, "empty": {"", "asked:6379"},
+		"unknown": {"?", "asked:6379"},
 	} {
-		reply := list(list(0, 9, list(tt.host, 6379, "id", list("hostname", "a.example")), list("10.0.0.2", 6379, "id")), list(20, 16383, list("10.0.0.3", 6379)))
+		reply := list(list(0, 9, list(tt.host, 6379, "id", list("hostname", "a.example")), list("10.0.0.2", 6379, "id")),
+			list(20, 16383, list("10.0.0.3", 6379)))
 		v, err := (&reader{asked: "asked:1"}).read((*reader).ranges, reply)
 		require.NoError(t, err, name)
 		require.Equal(t, []string{tt.want, "10.0.0.2:6379", "10.0.0.3:6379"}, v.nodes)
-		require.Equal(t, []string{tt.want, tt.want, "", "10.0.0.3:6379"}, []string{v.table.master(0), v.table.master(9), v.table.master(10), v.table.master(16383)})
+		require.Equal(t, []string{tt.want, tt.want, "", "10.0.0.3:6379"},
+			[]string{v.table.master(0), v.table.master(9), v.table.master(10), v.table.master(16383)})
 	}
 }
 
@@ -133,17 +159,22 @@ func TestRepliesThatAreWrong(t *testing.T) {
 	t.Parallel()
 	node := list("10.0.0.1", 6379)
 	for _, reply := range []any{
-		nil, "OK", list("x"), list(list()), list(list(0, 1)), list(list(1, 0, node)), list(list(-1, 0, node)), list(list(0, 16384, node)), list(list("a", 1, node)),
+		nil, "OK", list("x"), list(list()), list(list(0, 1)), list(list(1, 0, node)), list(list(-1, 0, node)),
+		list(list(0, 16384, node)), list(list("a", 1, node)),
 		list(list(0, 1, "x")), list(list(0, 1, list("h"))),
 	} {
 		_, err := (&reader{asked: "asked:1"}).read((*reader).ranges, reply)
 		require.ErrorIs(t, err, errs.ErrInvalid, reply)
 	}
-	for _, reply := range []any{nil, "OK", list("x"), list(list()), list(list("slots", "x")), list(list("slots", list(0))), list(list("slots", list(0, 16384))), list(list("slots", list(2, 1)))} {
+	for _, reply := range []any{
+		nil, "OK", list("x"), list(list()), list(list("slots", "x")), list(list("slots", list(0))),
+		list(list("slots", list(0, 16384))), list(list("slots", list(2, 1))),
+	} {
 		_, err := (&reader{asked: "asked:1"}).read((*reader).shards, reply)
 		require.ErrorIs(t, err, errs.ErrInvalid, reply)
 	}
-	for _, reply := range []any{list(), list(list("slots", list(0, 1), "nodes", list())), list(list("slots", list(0, 1), "nodes", list(nodeOf("h", "master", "fail"))))} {
+	for _, reply := range []any{list(), list(list("slots", list(0, 1), "nodes", list())), list(list("slots", list(0, 1),
+		"nodes", list(nodeOf("h", "master", "fail"))))} {
 		_, err := (&reader{asked: "asked:1"}).read((*reader).shards, reply)
 		require.ErrorIs(t, err, errEmpty, reply)
 	}
@@ -154,7 +185,9 @@ func replyOf(data []byte, depth int) (reply any, left []byte) {
 	if len(data) == 0 {
 		return nil, nil
 	}
-	words := []string{"slots", "nodes", "health", "online", "role", "master", "endpoint", "port", "tls-port", "10.0.0.1", "?", "", "fail"}
+	words := []string{
+		"slots", "nodes", "health", "online", "role", "master", "endpoint", "port", "tls-port", "10.0.0.1", "?", "", "fail",
+	}
 	kind, data := data[0], data[1:]
 	switch {
 	case kind < 60 && depth < 5:
@@ -204,7 +237,8 @@ func TestClusterOverTLS(t *testing.T) {
 	defer web.Close()
 	certificate, key := pemFiles(t, web.TLS.Certificates[0])
 	port := redistest.FreePort(t)
-	s := redistest.StartCluster(t, 1, 0, "--tls-port", port, "--tls-cluster", "yes", "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate, "--tls-auth-clients", "no")
+	s := redistest.StartCluster(t, 1, 0, "--tls-port", port, "--tls-cluster", "yes", "--tls-cert-file", certificate,
+		"--tls-key-file", key, "--tls-ca-cert-file", certificate, "--tls-auth-clients", "no")
 	trusted := x509.NewCertPool()
 	trusted.AddCert(web.Certificate())
 	encrypted := func(c *Config) {
@@ -232,5 +266,6 @@ func pemFiles(t testing.TB, c tls.Certificate) (certificate, key string) {
 		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
 		return path
 	}
-	return write("cert", &pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}), write("key", &pem.Block{Type: "PRIVATE KEY", Bytes: bytes})
+	return write("cert", &pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}),
+		write("key", &pem.Block{Type: "PRIVATE KEY", Bytes: bytes})
 }

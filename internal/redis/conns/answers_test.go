@@ -84,35 +84,52 @@ func TestErrorLinesOfEachServer(t *testing.T) {
 		keys              bool // of a script are refused
 	}{
 		{line: "TRYAGAIN Multiple keys request during rehashing of slot", code: "TRYAGAIN", retryable: true, keys: true},
-		{line: "NOPERM this user has no permissions to access one of the keys used as arguments", code: "NOPERM", denied: true, keys: true}, // Redis 6.2 and 7.0
-		{line: "NOPERM No permissions to access a key", code: "NOPERM", denied: true, keys: true},                                           // and newer
-		{line: "NOPERM this user has no permissions to run the 'evalsha' command or its subcommand", code: "NOPERM", denied: true},
-		{line: call + "@user_script:5: -OOM command not allowed when used memory > 'maxmemory'.", code: "OOM", retryable: true},
-		{line: call + "@user_script:5: @user_script: 5: -OOM command not allowed when used memory > 'maxmemory'.", code: "OOM", retryable: true},
-		{line: call + "@user_script:4: @user_script: 4: -READONLY You can't write against a read only replica. ", code: "READONLY", retryable: true},
+		{
+			line: "NOPERM this user has no permissions to access one of the keys used as arguments",
+			code: "NOPERM", denied: true, keys: true,
+		}, // Redis 6.2 and 7.0
+		{line: "NOPERM No permissions to access a key", code: "NOPERM", denied: true, keys: true}, // and newer
+		{
+			line: "NOPERM this user has no permissions to run the 'evalsha' command or its subcommand",
+			code: "NOPERM", denied: true,
+		},
+		{line: call +
+			"@user_script:5: -OOM command not allowed when used memory > 'maxmemory'.", code: "OOM", retryable: true},
+		{line: call + "@user_script:5: @user_script: 5: " +
+			"-OOM command not allowed when used memory > 'maxmemory'.", code: "OOM", retryable: true},
+		{line: call + "@user_script:4: @user_script: 4: " +
+			"-READONLY You can't write against a read only replica. ", code: "READONLY", retryable: true},
 		{line: "@user_script: 4: -READONLY You can't write against a read only replica.", code: "READONLY", retryable: true},
-		{line: call + "@user_script:4: @user_script: 4: -MISCONF Redis is configured to save RDB snapshots", code: "MISCONF", retryable: true},
-		{line: call + "@user_script:4: @user_script: 4: -NOREPLICAS Not enough good replicas to write.", code: "NOREPLICAS", retryable: true},
-		{line: call + "@user_script:4: TRYAGAIN Multiple keys request during rehashing of slot", code: "TRYAGAIN", retryable: true, keys: true},
+		{line: call + "@user_script:4: @user_script: 4: " +
+			"-MISCONF Redis is configured to save RDB snapshots", code: "MISCONF", retryable: true},
+		{line: call + "@user_script:4: @user_script: 4: " +
+			"-NOREPLICAS Not enough good replicas to write.", code: "NOREPLICAS", retryable: true},
+		{line: call + "@user_script:4: " +
+			"TRYAGAIN Multiple keys request during rehashing of slot", code: "TRYAGAIN", retryable: true, keys: true},
 		{line: call + "@user_script:1: WRONGTYPE Operation against a key holding the wrong kind of value", code: "WRONGTYPE"},
 		{line: call + "@user_script:1: " + foreign, code: "WRONGTYPE"},
-		{line: call + "@user_script:7: @user_script: 7: The user executing the script can't run this command or subcommand", code: "The", denied: true},
+		{line: call + "@user_script:7: @user_script: 7: " +
+			"The user executing the script can't run this command or subcommand", code: "The", denied: true},
 		{line: call + "@user_script:7: @user_script: 7: -NOPERM this user has no permissions", code: "NOPERM", denied: true},
 		{line: call + "@user_script:3: user_script:3: attempt to index a nil value", code: "user_script:3:"},
 		{line: "OOM command not allowed when used memory > 'maxmemory'." + sha, code: "OOM", retryable: true},
 		{line: "READONLY You can't write against a read only replica." + sha, code: "READONLY", retryable: true},
 		{line: "WRONGTYPE Operation against a key holding the wrong kind of value" + sha, code: "WRONGTYPE"},
 		{line: "ERR The user executing the script can't run this command or subcommand" + sha, code: "ERR", denied: true},
-		{line: "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments" + sha, code: "ERR", denied: true},
-		{line: "ERR The user executing the script can't publish to the channel mentioned in the command" + sha, code: "ERR", denied: true},
-		{line: "ERR ACL failure in script: User app has no permissions to run the 'pexpire' command" + sha, code: "ERR", denied: true},
+		{line: "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments" +
+			sha, code: "ERR", denied: true},
+		{line: "ERR The user executing the script can't publish to the channel mentioned in the command" +
+			sha, code: "ERR", denied: true},
+		{line: "ERR ACL failure in script: User app has no permissions to run the 'pexpire' command" +
+			sha, code: "ERR", denied: true},
 		{line: "ERR ACL failure in script: No permissions to access a key" + sha, code: "ERR", denied: true},
 		{line: "ERR ACL failure in script: No permissions to access a channel" + sha, code: "ERR", denied: true},
 		{line: "NOPERM User app has no permissions to run the 'evalsha' command", code: "NOPERM", denied: true},
 		{line: "ERR invalid password", code: "ERR", denied: true},
 		{line: "ERR Client sent AUTH, but no password is set", code: "ERR", denied: true},
 		{
-			line: "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+			line: "ERR AUTH <password> called without any password configured for the default user. " +
+				"Are you sure your configuration is correct?",
 			code: "ERR", denied: true,
 		},
 		{line: "WRONGPASS invalid username-password pair or user is disabled.", code: "WRONGPASS", denied: true},
@@ -131,7 +148,8 @@ func TestErrorLinesOfEachServer(t *testing.T) {
 			require.ErrorAs(t, err, &line, "the server's own words are there")
 		})
 	}
-	require.True(t, driver.IsNoScript(fmt.Errorf("lock: %w", redis.Error("NOSCRIPT No matching script. Please use EVAL."))))
+	require.True(t,
+		driver.IsNoScript(fmt.Errorf("lock: %w", redis.Error("NOSCRIPT No matching script. Please use EVAL."))))
 	require.False(t, driver.IsNoScript(redis.Error("ERR NOSCRIPT")))
 	require.False(t, driver.IsNoScript(nil))
 	require.False(t, driver.AreKeysRefused(io.EOF))
@@ -204,7 +222,8 @@ func TestBatchOverTheSharedConnection(t *testing.T) {
 	granted := echo("x")
 	granted.Granted = func(reply any) bool { return reply != nil }
 	limit := driver.BatchLimit{Own: testkit.Patience, Borrowed: driver.MinLimit}
-	for _, o := range driver.PipelineAcked(l, limit, []driver.Request{granted}, &driver.Ack{Replicas: 1, Timeout: time.Second}) {
+	for _, o := range driver.PipelineAcked(l, limit, []driver.Request{granted},
+		&driver.Ack{Replicas: 1, Timeout: time.Second}) {
 		require.Error(t, o.Err)
 		require.False(t, o.Answered && !driver.IsRefusal(o.Err))
 	}
@@ -253,7 +272,8 @@ func TestBorrowedConnectionIsReturnedInTime(t *testing.T) {
 	l := linkOf(t, d)
 	watch := testkit.NewStopwatch(t)
 	wait := driver.Request{Cmd: "WAIT", Args: []any{0, 0}, Waits: 3 * time.Second}
-	for _, o := range l.Pipeline(driver.BatchLimit{Own: testkit.Patience, Borrowed: 200 * time.Millisecond}, []driver.Request{wait}) {
+	for _, o := range l.Pipeline(driver.BatchLimit{Own: testkit.Patience, Borrowed: 200 * time.Millisecond},
+		[]driver.Request{wait}) {
 		require.ErrorIs(t, o.Err, os.ErrDeadlineExceeded)
 		require.True(t, o.Unanswered())
 	}

@@ -78,7 +78,10 @@ func TestContextEndsCallInFlight(t *testing.T) {
 	defer cancelTimeout()
 	var results []<-chan error
 	for name, call := range calls {
-		for ctx, is := range map[context.Context][]error{deadline: {context.DeadlineExceeded}, caused: {context.Canceled, errCause}, withCause: {context.DeadlineExceeded, errCause}} {
+		for ctx, is := range map[context.Context][]error{
+			deadline: {context.DeadlineExceeded}, caused: {context.Canceled, errCause},
+			withCause: {context.DeadlineExceeded, errCause},
+		} {
 			results = append(results, testkit.Async(t, func() error {
 				err := call(ctx)
 				took := time.Since(start)
@@ -99,12 +102,14 @@ func TestContextEndsCallInFlight(t *testing.T) {
 	watch = testkit.NewStopwatch(t)
 	for i := 1; i <= 5; i++ {
 		key := strconv.Itoa(i)
-		testkit.Eventually(t, testkit.Patience, func() bool { return locktest.PTTL(t, s, c, key) == -2 }, "a lock that no caller got stays: "+key)
+		testkit.Eventually(t, testkit.Patience,
+			func() bool { return locktest.PTTL(t, s, c, key) == -2 }, "a lock that no caller got stays: "+key)
 	}
 	watch.Within(time.Second)
 	watch = testkit.NewStopwatch(t)
 	require.NoError(t, outer.Unlock(t.Context()))
-	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.PTTL(t, s, c, "outer") == -2 }, "levels that no caller got stay")
+	testkit.Eventually(t, testkit.Patience, func() bool { return locktest.PTTL(t, s, c, "outer") == -2 },
+		"levels that no caller got stay")
 	watch.Within(time.Second)
 	after := redistest.Connections(t, inspector)
 	for id := range before {
@@ -122,7 +127,8 @@ func TestNothingIsSentUnderAnEndedContext(t *testing.T) {
 	_, eval := c.Eval(ctx, relock.NewScript("return 1"), nil)
 	for _, err := range []error{
 		c.Ping(ctx), setNEX, eval,
-		relock.NewRedisLock("k", c, relock.WithBlock()).Lock(ctx), relock.NewRedisLock("k", c).TryLock(ctx), relock.NewReentrantLock("k", c).Do(ctx, locktest.Nothing),
+		relock.NewRedisLock("k", c, relock.WithBlock()).Lock(ctx), relock.NewRedisLock("k", c).TryLock(ctx),
+		relock.NewReentrantLock("k", c).Do(ctx, locktest.Nothing),
 	} {
 		locktest.RequireIs(t, err, context.Canceled, errCause)
 		require.False(t, relock.IsRetryableErr(err))
@@ -136,7 +142,8 @@ func timesOut(t testing.TB, ctx context.Context, call func(context.Context) erro
 	start, watch := time.Now(), testkit.NewStopwatch(t)
 	err := call(ctx)
 	took := time.Since(start)
-	if !relock.IsRetryableErr(err) || errors.Is(err, context.DeadlineExceeded) || took < limit*95/100 || watch.Net() > limit*3/2 {
+	if !relock.IsRetryableErr(err) || errors.Is(err, context.DeadlineExceeded) || took < limit*95/100 ||
+		watch.Net() > limit*3/2 {
 		return fmt.Errorf("after %v: %w", took, err)
 	}
 	return nil
@@ -167,7 +174,8 @@ func TestLockCommandsHaveAThirdOfTheLease(t *testing.T) {
 	s.Pause(t)
 	defer s.Resume(t)
 	const lease = 900 * time.Millisecond
-	require.NoError(t, timesOut(t, locktest.Unbounded(t), relock.NewRedisLock("k", c, relock.WithExpiry(lease)).TryLock, lease/3))
+	require.NoError(t,
+		timesOut(t, locktest.Unbounded(t), relock.NewRedisLock("k", c, relock.WithExpiry(lease)).TryLock, lease/3))
 }
 
 // The dial timeout covers the log-in.
@@ -177,7 +185,8 @@ func TestDialTimeout(t *testing.T) {
 	s := redistest.Start(t, "--requirepass", "pw")
 	s.Pause(t)
 	defer s.Resume(t)
-	c, err := relock.NewClient(s.Network, s.Address, "pw", relock.WithDialTimeout(timeout), relock.WithCommandTimeout(10*time.Second))
+	c, err := relock.NewClient(s.Network, s.Address,
+		"pw", relock.WithDialTimeout(timeout), relock.WithCommandTimeout(10*time.Second))
 	require.NoError(t, timesOut(t, locktest.Unbounded(t), newClient(t, c, err).Ping, timeout))
 }
 
@@ -222,7 +231,8 @@ func TestContextsThatEndAtTheGrant(t *testing.T) {
 // roundWithEndingContext takes a lock with a context that is cancelled at a
 // random moment, and releases it. It returns the result as text.
 func roundWithEndingContext(c *locktest.FaultBench, name int) string {
-	lock := locktest.AnyLock(relock.NewRedisLock(fmt.Sprint("plain", name), c.Client, relock.WithBlock(), relock.WithPollInterval(10*time.Millisecond)))
+	lock := locktest.AnyLock(relock.NewRedisLock(fmt.Sprint("plain", name), c.Client,
+		relock.WithBlock(), relock.WithPollInterval(10*time.Millisecond)))
 	if rand.IntN(2) == 0 {
 		lock = relock.NewReentrantLock(fmt.Sprint("reentrant", name), c.Client)
 	}

@@ -80,7 +80,9 @@ func atTheLimit(t testing.TB, s *redistest.Server, n int) (*relock.Client, *redi
 // server has no room for another.
 func withOneIdle(t *testing.T, run func(*testing.T, *relock.Client, *redistest.Full)) {
 	t.Parallel()
-	testkit.Each(t, map[string]func(testing.TB, ...string) *redistest.Server{"unix": redistest.Start, "tcp": redistest.StartTCP}, func(t *testing.T, _ string, start func(testing.TB, ...string) *redistest.Server) {
+	testkit.Each(t, map[string]func(testing.TB, ...string) *redistest.Server{
+		"unix": redistest.Start, "tcp": redistest.StartTCP,
+	}, func(t *testing.T, _ string, start func(testing.TB, ...string) *redistest.Server) {
 		c, full := atTheLimit(t, start(t), 1)
 		run(t, c, full)
 	})
@@ -109,7 +111,8 @@ func TestRefusedCallsLeaveIdleConnections(t *testing.T) {
 		for range 5 {
 			var calls []<-chan error
 			for range 4 * conns.Crowd {
-				calls = append(calls, testkit.Async(t, func() error { return relock.NewRedisLock("k", c).TryDo(t.Context(), locktest.Nothing) }))
+				calls = append(calls,
+					testkit.Async(t, func() error { return relock.NewRedisLock("k", c).TryDo(t.Context(), locktest.Nothing) }))
 			}
 			for _, call := range calls {
 				if err := testkit.ResultWithin(t, call, testkit.Patience); err != nil {

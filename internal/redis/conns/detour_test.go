@@ -67,7 +67,8 @@ func TestSecondCopyOfABatch(t *testing.T) {
 	requests := []driver.Request{echo("x"), echo("x")}
 	outcomes := linkOf(t, d).Pipeline(driver.BatchLimit{Own: limit, Borrowed: limit}, requests)
 	requireAnswered(t, outcomes)
-	require.Equal(t, 3, proxy.Count(faults.Command("ECHO"))-1, "one copy without its second request's answer, and one with both")
+	require.Equal(t, 3, proxy.Count(faults.Command("ECHO"))-1,
+		"one copy without its second request's answer, and one with both")
 	for _, o := range outcomes {
 		require.True(t, o.Resent)
 		require.True(t, script.Indeterminate{}.Add(o).IsLate())

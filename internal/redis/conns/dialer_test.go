@@ -74,7 +74,9 @@ func TestDialerOfAUser(t *testing.T) {
 		c := locktest.NewTestClient(t, s, relock.WithDialer(dial))
 		h := locktest.Acquire(t, c, "k")
 		locktest.RequireRenewed(t, h)
-		next := testkit.Async(t, func() error { return relock.NewRedisLock("k", c, relock.WithBlock()).Do(t.Context(), locktest.Nothing) })
+		next := testkit.Async(t, func() error {
+			return relock.NewRedisLock("k", c, relock.WithBlock()).Do(t.Context(), locktest.Nothing)
+		})
 		testkit.Eventually(t, testkit.Patience, func() bool { return locktest.Inspect(t, c, "k").Waiting == 1 }, "waits")
 		require.NoError(t, h.Unlock(t.Context()))
 		require.NoError(t, testkit.ResultWithin(t, next, testkit.Patience))

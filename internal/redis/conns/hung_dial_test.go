@@ -30,13 +30,14 @@ func (f failingDials) start(t testing.TB, opts ...relock.ClientOption) *relock.C
 	to[0].On(faults.Command("SET"), faults.Every, faults.Delay(locktest.MomentOfALock))
 	var fails atomic.Bool
 	var at atomic.Int32
-	c := locktest.NewTestClient(t, s, append(opts, relock.WithDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
-		if fails.Load() && f.fail != nil {
-			return nil, f.fail(ctx)
-		}
-		p := to[at.Load()]
-		return system(ctx, p.Network, p.Address)
-	}))...)
+	c := locktest.NewTestClient(t, s,
+		append(opts, relock.WithDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if fails.Load() && f.fail != nil {
+				return nil, f.fail(ctx)
+			}
+			p := to[at.Load()]
+			return system(ctx, p.Network, p.Address)
+		}))...)
 	warm(t, c, 2)
 	if f.silent {
 		at.Store(1)

@@ -68,7 +68,9 @@ func (l *poolLink) exchange(conn redis.Conn, limit time.Duration, requests []dri
 // roundTrip sends the requests and reads the answers. If one is missing, so are
 // those behind it. A WAIT behind the others is sent once one was granted: it
 // would delay the answers that need no replica.
-func (l *poolLink) roundTrip(conn redis.Conn, w *waiting, sent, deadline time.Time, requests []driver.Request) []driver.Result {
+func (l *poolLink) roundTrip(
+	conn redis.Conn, w *waiting, sent, deadline time.Time, requests []driver.Request,
+) []driver.Result {
 	before := len(requests)
 	if before > 1 && requests[before-1].Waits > 0 {
 		before--
@@ -86,7 +88,9 @@ func (l *poolLink) roundTrip(conn redis.Conn, w *waiting, sent, deadline time.Ti
 
 // answerAll sends the requests together, and reads the answers to them. A
 // missing one is also that of all outcomes behind it.
-func (l *poolLink) answerAll(conn redis.Conn, w *waiting, sent, deadline time.Time, requests []driver.Request, outcomes []driver.Result) {
+func (l *poolLink) answerAll(
+	conn redis.Conn, w *waiting, sent, deadline time.Time, requests []driver.Request, outcomes []driver.Result,
+) {
 	if err := sendAll(conn, requests); err != nil {
 		fill(outcomes, orLate(l.failed(sent, err), w))
 		return

@@ -70,7 +70,8 @@ func ping(t testing.TB, d *Pool) error {
 
 func whoami(t testing.TB, d *Pool) string {
 	t.Helper()
-	user, err := driver.String(d.Call(t.Context(), driver.Limits{}, driver.Request{Cmd: "ACL", Args: []any{"WHOAMI"}}).Reply, nil)
+	user, err := driver.String(
+		d.Call(t.Context(), driver.Limits{}, driver.Request{Cmd: "ACL", Args: []any{"WHOAMI"}}).Reply, nil)
 	require.NoError(t, err)
 	return user
 }
@@ -154,7 +155,10 @@ func TestCredentialsThatFail(t *testing.T) {
 	testkit.Each(t, map[string]func(context.Context) (string, string, error){
 		"credentials: dial: vault is away":       func(context.Context) (string, string, error) { return "", "", away },
 		"credentials: credentials panicked: out": func(context.Context) (string, string, error) { panic("out") },
-		"no answer from the server":              func(context.Context) (string, string, error) { <-release; return "", "", away },
+		"no answer from the server": func(context.Context) (string, string, error) {
+			<-release
+			return "", "", away
+		},
 	}, func(t *testing.T, want string, get func(context.Context) (string, string, error)) {
 		d := newTestPool(t, s, func(c *driver.Config) { c.Login, c.DialTimeout = get, time.Second })
 		watch := testkit.NewStopwatch(t)

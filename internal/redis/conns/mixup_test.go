@@ -32,15 +32,19 @@ var poolsOfOne = map[string]func(t testing.TB, s *redistest.Server) *relock.Clie
 	},
 	"encrypted": encryptedPoolOfOne,
 	"user's pool": func(t testing.TB, s *redistest.Server) *relock.Client {
-		return locktest.AsUserPool(t, s, &redis.Pool{MaxActive: 1, MaxIdle: 1, Wait: true}, relock.WithKeyPrefix("test:"+uuid.NewString()+":"), relock.WithCommandTimeout(locktest.AnswerLimit))
+		return locktest.AsUserPool(t, s, &redis.Pool{MaxActive: 1, MaxIdle: 1, Wait: true},
+			relock.WithKeyPrefix("test:"+uuid.NewString()+":"), relock.WithCommandTimeout(locktest.AnswerLimit))
 	},
 }
 
-var ofOne = []relock.ClientOption{relock.WithMaxActive(1), relock.WithMaxIdle(1), relock.WithWaitMode(), relock.WithCommandTimeout(locktest.AnswerLimit)}
+var ofOne = []relock.ClientOption{
+	relock.WithMaxActive(1), relock.WithMaxIdle(1), relock.WithWaitMode(), relock.WithCommandTimeout(locktest.AnswerLimit),
+}
 
 func encryptedPoolOfOne(t testing.TB, s *redistest.Server) *relock.Client {
 	a := newAuthority(t)
-	return locktest.NewTestClient(t, encryptedFront(t, a, s), append(slices.Clone(ofOne), relock.WithTLS(&tls.Config{RootCAs: a.pool()}))...)
+	return locktest.NewTestClient(t, encryptedFront(t, a, s),
+		append(slices.Clone(ofOne), relock.WithTLS(&tls.Config{RootCAs: a.pool()}))...)
 }
 
 // encryptedFront takes encrypted connections for a server that knows none.
@@ -62,13 +66,16 @@ func TestLateAnswersAreNotMixedUp(t *testing.T) {
 		if ends {
 			late /= 5 // the context ends before the answer comes
 		}
-		cells = append(cells, locktest.Subtest{Name: fmt.Sprintf("%s, shared %t, context can end %t, ends %t", name, shared, canEnd, ends), Run: func(t testing.TB) {
-			m := newMixUp(t, s, client, shared)
-			if m.ctx = t.Context(); !canEnd {
-				m.ctx = locktest.Unbounded(t)
-			}
-			m.requireOwnAnswers(m.leave(late, ends))
-		}})
+		cells = append(cells, locktest.Subtest{
+			Name: fmt.Sprintf("%s, shared %t, context can end %t, ends %t", name, shared, canEnd, ends),
+			Run: func(t testing.TB) {
+				m := newMixUp(t, s, client, shared)
+				if m.ctx = t.Context(); !canEnd {
+					m.ctx = locktest.Unbounded(t)
+				}
+				m.requireOwnAnswers(m.leave(late, ends))
+			},
+		})
 	}
 	for name, client := range poolsOfOne {
 		for _, shared := range []bool{false, true} {
@@ -91,7 +98,9 @@ type mixUp struct {
 	values      *relock.Script
 }
 
-func newMixUp(t testing.TB, s *redistest.Server, client func(testing.TB, *redistest.Server) *relock.Client, shared bool) *mixUp {
+func newMixUp(
+	t testing.TB, s *redistest.Server, client func(testing.TB, *redistest.Server) *relock.Client, shared bool,
+) *mixUp {
 	m := &mixUp{TB: t, proxy: faults.Start(t, s.Network, s.Address), values: relock.NewScript("return ARGV[1]")}
 	m.client = client(t, &redistest.Server{Network: m.proxy.Network, Address: m.proxy.Address})
 	if shared {
@@ -146,7 +155,8 @@ func (m *mixUp) requireOwnAnswers(came <-chan struct{}) {
 	}
 	require.ErrorIs(m, m.free.Unlock(m.Context()), relock.ErrNotHeld)
 	watch := testkit.NewStopwatch(m)
-	testkit.Eventually(m, testkit.Patience, func() bool { return m.free.TryLock(m.Context()) == nil }, "what no caller got is free again")
+	testkit.Eventually(m, testkit.Patience, func() bool { return m.free.TryLock(m.Context()) == nil },
+		"what no caller got is free again")
 	watch.Within(locktest.CleanWithin)
 	require.NoError(m, m.free.Unlock(m.Context()))
 }
@@ -176,14 +186,18 @@ func (m *mixUp) round(i int) (answered bool) {
 // a grant of a lock that another client has, nor for anything else.
 func TestDoubledAnswerIsNoGrant(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, map[string]func(testing.TB) context.Context{"bounded": testing.TB.Context, "unbounded": locktest.Unbounded}, func(t *testing.T, _ string, contextOf func(testing.TB) context.Context) {
+	testkit.Each(t, map[string]func(testing.TB) context.Context{
+		"bounded": testing.TB.Context, "unbounded": locktest.Unbounded,
+	}, func(t *testing.T, _ string, contextOf func(testing.TB) context.Context) {
 		s, ctx := locktest.WithScripts(t, redistest.Start(t)), contextOf(t)
 		c, proxy := locktest.Behind(t, s)
 		require.NoError(t, relock.NewRedisLock("others", locktest.Sibling(t, s, c)).Lock(ctx))
 		requireTheirs := func() {
 			require.ErrorIs(t, relock.NewRedisLock("others", c).TryLock(ctx), relock.ErrLockAcquiredByOthers)
 		}
-		for _, match := range []faults.Match{faults.Command("SET"), faults.Script(script.Release.SHA), faults.Command("SET")} {
+		for _, match := range []faults.Match{
+			faults.Command("SET"), faults.Script(script.Release.SHA), faults.Command("SET"),
+		} {
 			done := proxy.On(match, 1, faults.DoubleAnswer)
 			l := relock.NewRedisLock("free", c)
 			require.NoError(t, l.Lock(ctx))

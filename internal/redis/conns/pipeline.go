@@ -101,7 +101,9 @@ func (p *pipeline) openAt(now time.Time) *stream {
 }
 
 // batch runs the commands together, within limit.
-func (p *pipeline) batch(ctx context.Context, s *stream, limit time.Duration, requests []driver.Request) []driver.Result {
+func (p *pipeline) batch(
+	ctx context.Context, s *stream, limit time.Duration, requests []driver.Request,
+) []driver.Result {
 	start := time.Now()
 	until := start.Add(driver.Below(p.lender.commandTimeout, limit))
 	calls := make([]*Call, len(requests))

@@ -43,7 +43,8 @@ func TestSharedConnection(t *testing.T) {
 		}
 	})
 	answers = append(answers, time.Now())
-	require.LessOrEqual(t, b.dials(), 1+silences(answers), "a caller that leaves gives up no connection on which answers come")
+	require.LessOrEqual(t, b.dials(), 1+silences(answers),
+		"a caller that leaves gives up no connection on which answers come")
 }
 
 // Few calls have a connection each, out of the pool; those beyond share one.
@@ -170,7 +171,9 @@ func TestImpatientCallsKeepTheSharedConnection(t *testing.T) {
 		}
 		require.ErrorIs(t, o.Err, driver.ErrTimeout)
 	}
-	silent := int(time.Since(start) / driver.MinLimit) // each connection after the first takes the place of one that was silent for so long
+	// each connection after the first takes the place of one that was silent
+	// for so long
+	silent := int(time.Since(start) / driver.MinLimit)
 	testkit.AllWithin(t, patient, testkit.Patience)
 	b.requireAnswer("patient")
 	require.LessOrEqual(t, b.dials(), 1+silent)
@@ -229,7 +232,9 @@ func TestSilentSharedConnectionWithShortContexts(t *testing.T) {
 // in time.
 func TestSharedConnectionToAReplica(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, map[string]faults.Action{"answered": faults.Delay(100 * time.Millisecond), "silent": faults.DropAnswer}, func(t *testing.T, name string, action faults.Action) {
+	testkit.Each(t, map[string]faults.Action{
+		"answered": faults.Delay(100 * time.Millisecond), "silent": faults.DropAnswer,
+	}, func(t *testing.T, name string, action faults.Action) {
 		b := newOpenBench(t, withCommandTimeout(2*time.Second))
 		b.proxy.On(faults.Command("GET"), 1, faults.ErrorLine("READONLY You can't write against a read only replica."))
 		b.proxy.On(faults.Command("ECHO"), 1, action)

@@ -21,7 +21,8 @@ func (e encryptedError) Unwrap() error { return e.error }
 // orEncrypted adds to an error that the server may want TLS.
 func (d *server) orEncrypted(err error) error {
 	var unaccepted wire.UnacceptedError
-	if d.answered.Load() || !errors.As(err, &unaccepted) || !unaccepted.Plain || !driver.IsNetwork(err) || driver.IsTimeout(err) {
+	if d.answered.Load() || !errors.As(err, &unaccepted) || !unaccepted.Plain || !driver.IsNetwork(err) ||
+		driver.IsTimeout(err) {
 		return err
 	}
 	return encryptedError{err}

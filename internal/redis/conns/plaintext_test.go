@@ -25,8 +25,11 @@ func TestConnectionThatEndsBeforeAnAnswer(t *testing.T) {
 		require.NotContains(t, d.explain(wire.UnacceptedError{Err: err}).Error(), hint, "it is encrypted")
 		require.NotContains(t, d.explain(err).Error(), hint, "it has answered on this connection")
 	}
-	require.NotContains(t, d.explain(wire.UnacceptedError{Err: os.ErrDeadlineExceeded, Plain: true}).Error(), hint, "it is silent")
-	require.NotContains(t, d.explain(wire.UnacceptedError{Err: redis.Error("LOADING"), Plain: true}).Error(), hint, "it answers")
+	require.NotContains(t, d.explain(wire.UnacceptedError{Err: os.ErrDeadlineExceeded, Plain: true}).Error(), hint,
+		"it is silent")
+	require.NotContains(t, d.explain(wire.UnacceptedError{Err: redis.Error("LOADING"), Plain: true}).Error(), hint,
+		"it answers")
 	d.noteAnswered()
-	require.NotContains(t, d.explain(wire.UnacceptedError{Err: io.EOF, Plain: true}).Error(), hint, "it has answered before")
+	require.NotContains(t, d.explain(wire.UnacceptedError{Err: io.EOF, Plain: true}).Error(), hint,
+		"it has answered before")
 }

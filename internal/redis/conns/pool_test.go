@@ -93,7 +93,8 @@ func TestCancelledCallersOfAFullPool(t *testing.T) {
 func TestWaitModeEndsWithTheDialTimeout(t *testing.T) {
 	t.Parallel()
 	const timeout = 640 * time.Millisecond
-	c := locktest.NewTestClient(t, redistest.Start(t), relock.WithMaxActive(1), relock.WithWaitMode(), relock.WithDialTimeout(timeout))
+	c := locktest.NewTestClient(t, redistest.Start(t),
+		relock.WithMaxActive(1), relock.WithWaitMode(), relock.WithDialTimeout(timeout))
 	defer putBack(c, borrow(t, c, 1))
 	require.NoError(t, timesOut(t, locktest.Unbounded(t), c.Ping, timeout))
 }

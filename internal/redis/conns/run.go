@@ -14,7 +14,9 @@ import (
 
 // confirm sends WAIT on the connection that has answered the request. A request
 // that was not granted needs no replica.
-func (d *lender) confirm(ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r driver.Request, reply any) error {
+func (d *lender) confirm(
+	ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r driver.Request, reply any,
+) error {
 	if !r.Granted(reply) {
 		return nil
 	}
@@ -81,7 +83,9 @@ func (d *lender) CallAsking(ctx context.Context, limit driver.Limits, r driver.R
 }
 
 // run runs the command on a connection, or on one that it takes if that is nil.
-func (d *lender) run(ctx context.Context, limit driver.Limits, c *Call, conn redis.Conn, r driver.Request) driver.Result {
+func (d *lender) run(
+	ctx context.Context, limit driver.Limits, c *Call, conn redis.Conn, r driver.Request,
+) driver.Result {
 	if conn == nil {
 		var err error
 		if conn, err = d.take(ctx, limit); err != nil {
@@ -169,7 +173,9 @@ func hasEnded(ctx context.Context) bool {
 // do runs the command with a deadline. A caller that runs it itself can be
 // interrupted. Close closes a connection of our own at its socket. One of the
 // user's pool can only be ended by a context, which costs a goroutine.
-func (d *lender) do(ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r driver.Request) (any, error) {
+func (d *lender) do(
+	ctx context.Context, c *Call, conn redis.Conn, timeout time.Duration, r driver.Request,
+) (any, error) {
 	reply, err := d.doOnce(ctx, c, conn, timeout, r)
 	if err == nil && r.Ack != nil {
 		err = d.confirm(ctx, c, conn, timeout, r, reply)
@@ -177,7 +183,9 @@ func (d *lender) do(ctx context.Context, c *Call, conn redis.Conn, timeout time.
 	return reply, err
 }
 
-func (d *lender) doOnce(ctx context.Context, c *Call, on redis.Conn, timeout time.Duration, r driver.Request) (any, error) {
+func (d *lender) doOnce(
+	ctx context.Context, c *Call, on redis.Conn, timeout time.Duration, r driver.Request,
+) (any, error) {
 	if own, ok := on.(*wire.Conn); ok {
 		if c != nil {
 			ctx = context.Background() // its caller leaves the goroutine

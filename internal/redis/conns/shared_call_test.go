@@ -18,7 +18,9 @@ import (
 // The channel of a call may get a value that was meant for an earlier call.
 func TestWokenForAnEarlierCall(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, map[string]context.Context{"background": context.Background(), "can end": t.Context()}, func(t *testing.T, _ string, ctx context.Context) {
+	testkit.Each(t, map[string]context.Context{
+		"background": context.Background(), "can end": t.Context(),
+	}, func(t *testing.T, _ string, ctx context.Context) {
 		c := newSharedCall(new(sync.Pool), time.Now().Add(time.Hour))
 		result := testkit.Async(t, func() error {
 			o, why := c.wait(ctx, nil)

@@ -60,7 +60,8 @@ const prompt = 100 * time.Millisecond
 // deadline it ended.
 func callsWithDeadlines(c *locktest.FaultBench, op locktest.Variant) map[string]<-chan time.Duration {
 	behind := &redistest.Server{Network: c.Proxy.Network, Address: c.Proxy.Address}
-	dialling := locktest.NewTestClient(c, behind, relock.WithDatabase(1), relock.WithCommandTimeout(locktest.DefaultCommandTimeout))
+	dialling := locktest.NewTestClient(c, behind,
+		relock.WithDatabase(1), relock.WithCommandTimeout(locktest.DefaultCommandTimeout))
 	returned := map[string]<-chan time.Duration{}
 	for name, call := range map[string]func(context.Context) error{
 		"one attempt":          locktest.Owned("another", op.Lock(c.Client, locktest.FaultLease)).TryLock,

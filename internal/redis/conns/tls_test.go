@@ -93,7 +93,8 @@ func (a *authority) startTLS(t testing.TB, clients string) (*redistest.Server, s
 	t.Helper()
 	port := redistest.FreePort(t)
 	s := redistest.Start(t, "--bind", "127.0.0.1", "--tls-port", port, "--tls-auth-clients", clients,
-		"--tls-cert-file", a.path("CERTIFICATE"), "--tls-key-file", a.path("EC PRIVATE KEY"), "--tls-ca-cert-file", a.path("CERTIFICATE"))
+		"--tls-cert-file", a.path("CERTIFICATE"), "--tls-key-file", a.path("EC PRIVATE KEY"), "--tls-ca-cert-file",
+		a.path("CERTIFICATE"))
 	return s, "127.0.0.1:" + port
 }
 
@@ -231,9 +232,14 @@ func TestPassword(t *testing.T) {
 		want           string // "" where the server lets it in
 	}{
 		{name: "right", password: "open sesame"},
-		{name: "right, default user named", password: "open sesame", opts: []relock.ClientOption{relock.WithUsername("default")}},
+		{name: "right, default user named", password: "open sesame", opts: []relock.ClientOption{
+			relock.WithUsername("default"),
+		}},
 		{name: "wrong", password: "hunter2", want: "WRONGPASS"},
-		{name: "unknown user", password: "open sesame", opts: []relock.ClientOption{relock.WithUsername("nobody")}, want: "WRONGPASS"},
+		{
+			name: "unknown user", password: "open sesame",
+			opts: []relock.ClientOption{relock.WithUsername("nobody")}, want: "WRONGPASS",
+		},
 		{name: "none", want: "NOAUTH"},
 		{name: "none, with a database", opts: []relock.ClientOption{relock.WithDatabase(1)}, want: "NOAUTH"},
 	} {

@@ -81,7 +81,9 @@ func TestUserPool(t *testing.T) {
 func TestUserDialThatBlocks(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	testkit.Each(t, map[string]bool{"Dial": false, "DialContext": true}, func(t *testing.T, name string, knowsContext bool) {
+	testkit.Each(t, map[string]bool{
+		"Dial": false, "DialContext": true,
+	}, func(t *testing.T, name string, knowsContext bool) {
 		b := &locktest.Closing{S: s, Block: make(chan struct{})}
 		b.UserClient(t, knowsContext)
 		defer func() { require.NoError(t, b.Pool.Close()) }()
@@ -93,7 +95,8 @@ func TestUserDialThatBlocks(t *testing.T) {
 		b.Blocks.Store(true)
 		defer putBack(b.C, []redis.Conn{b.Pool.Get()})
 		watch := testkit.NewStopwatch(t)
-		err := testkit.ResultWithin(t, testkit.Async(t, func() error { return l.Unlock(locktest.Unbounded(t)) }), testkit.Patience)
+		err := testkit.ResultWithin(t, testkit.Async(t, func() error { return l.Unlock(locktest.Unbounded(t)) }),
+			testkit.Patience)
 		require.Error(t, err, "Unlock")
 		watch.Within(lease)
 		watch = testkit.NewStopwatch(t)
@@ -119,7 +122,9 @@ func TestUserClosesThePool(t *testing.T) {
 		locktest.RequireHeld(t, s, c, "k")
 
 		before := s.Info(t, "stats", "total_connections_received")
-		for _, l := range []relock.Mutex{relock.NewRedisLock("other", c, relock.WithBlock()), relock.NewReentrantLock("other", c, relock.WithBlock())} {
+		for _, l := range []relock.Mutex{
+			relock.NewRedisLock("other", c, relock.WithBlock()), relock.NewReentrantLock("other", c, relock.WithBlock()),
+		} {
 			watch := testkit.NewStopwatch(t)
 			ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 			err := l.Lock(ctx)
@@ -188,7 +193,8 @@ func TestPairsLeaveNothing(t *testing.T) {
 	round(50)
 	goroutines, bytes := runtime.NumGoroutine(), heap()
 	round(pairs)
-	testkit.Eventually(t, testkit.Patience, func() bool { return runtime.NumGoroutine() <= goroutines+5 }, "goroutines stay")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return runtime.NumGoroutine() <= goroutines+5 }, "goroutines stay")
 	require.Less(t, heap()-bytes, int64(1<<20), "bytes stay")
 	require.Zero(t, c.Stats().Held)
 	require.Empty(t, locktest.Engine(c).Retrier.Unconfirmed())
@@ -243,15 +249,20 @@ func TestCloseOfAConnectionThatBlocks(t *testing.T) {
 	proxy := faults.Start(t, s.Network, s.Address)
 	proxy.On(faults.Command("SUBSCRIBE"), 1, faults.ThenSilent)
 	called, freed, once := make(chan struct{}), make(chan struct{}), &sync.Once{}
-	pool := &redis.Pool{MaxIdle: 3, Dial: conns.DialWrapped(proxy.Network, proxy.Address, func(conn redis.ConnWithTimeout) redis.Conn {
-		return &stuckClose{ConnWithTimeout: conn, called: called, freed: freed, once: once}
-	})}
+	pool := &redis.Pool{
+		MaxIdle: 3,
+		Dial: conns.DialWrapped(proxy.Network, proxy.Address, func(conn redis.ConnWithTimeout) redis.Conn {
+			return &stuckClose{ConnWithTimeout: conn, called: called, freed: freed, once: once}
+		}),
+	}
 	other := locktest.NewTestClient(t, s)
 	c := locktest.AsUserPool(t, s, pool, relock.WithKeyPrefix(locktest.Prefix(other)))
 	defer close(freed)
 	theirs := relock.NewRedisLock("theirs", other)
 	require.NoError(t, theirs.Lock(t.Context()))
-	waiting := testkit.Async(t, func() error { return relock.NewRedisLock("theirs", c, relock.WithBlock()).Lock(t.Context()) })
+	waiting := testkit.Async(t, func() error {
+		return relock.NewRedisLock("theirs", c, relock.WithBlock()).Lock(t.Context())
+	})
 	_, ok := testkit.Await(called, testkit.Patience)
 	require.True(t, ok, "the subscription is not cut")
 	more := testkit.Async(t, func() error {

@@ -22,11 +22,19 @@ import (
 func TestClassOfAnErrorLine(t *testing.T) {
 	t.Parallel()
 	for want, lines := range map[class][]string{
-		unknown: {"upstream failure", "no upstream host", "ERR Connection refused", "ERR invalid request", "ERR LOADING later", "LOADINGX", ""},
-		passing: {"LOADING Redis is loading", "ERR max number of clients reached", "ERR Script killed by user with SCRIPT KILL... script: 27c9"},
+		unknown: {
+			"upstream failure", "no upstream host", "ERR Connection refused",
+			"ERR invalid request", "ERR LOADING later", "LOADINGX", "",
+		},
+		passing: {
+			"LOADING Redis is loading", "ERR max number of clients reached",
+			"ERR Script killed by user with SCRIPT KILL... script: 27c9",
+		},
 		final: {
-			"WRONGTYPE Operation against a key", "DENIED Redis is running in protected mode", "ERR relock: acquire: bad arguments",
-			"ERR unknown command 'X'", "ERR wrong number of arguments for 'get' command", "ERR user_script:3: attempt to index a nil value",
+			"WRONGTYPE Operation against a key", "DENIED Redis is running in protected mode",
+			"ERR relock: acquire: bad arguments",
+			"ERR unknown command 'X'", "ERR wrong number of arguments for 'get' command",
+			"ERR user_script:3: attempt to index a nil value",
 			"ERR Error running script (call to f_1): @user_script:3: user_script:3: attempt to index a nil value",
 		},
 	} {

@@ -12,9 +12,12 @@ import (
 
 // The first words of lines, which are their codes.
 var (
-	passingCodes = []string{"LOADING", "BUSY", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
-	finalCodes   = []string{
-		"WRONGTYPE", "NOSCRIPT", "MOVED", "ASK", "CROSSSLOT", "BUSYKEY", "BUSYGROUP", "NOGROUP", "EXECABORT", "NOPROTO", "NOTBUSY",
+	passingCodes = []string{
+		"LOADING", "BUSY", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN",
+	}
+	finalCodes = []string{
+		"WRONGTYPE", "NOSCRIPT", "MOVED", "ASK", "CROSSSLOT", "BUSYKEY", "BUSYGROUP", "NOGROUP", "EXECABORT", "NOPROTO",
+		"NOTBUSY",
 		"UNKILLABLE", "UNBLOCKED", "IDONTKNOW",
 	}
 )
@@ -26,10 +29,12 @@ var finalLines = []string{
 	"unknown command", "unknown subcommand", "Unknown subcommand", "Unknown Redis", "Unknown Valkey", "Unknown command",
 	"wrong number of arg", "Wrong number of arg", "syntax error", "value is not ", "value is out of range",
 	"invalid expire", "invalid cursor", "invalid DB index", "DB index is out of range", "SELECT is not allowed",
-	"Number of keys", "Protocol error", "timeout is ", "increment or decrement", "string exceeds maximum", "hash value is not",
+	"Number of keys", "Protocol error", "timeout is ", "increment or decrement", "string exceeds maximum",
+	"hash value is not",
 	"no such key", "index out of range", "min or max is not", "Bad data format", "numkeys ",
 	"Error compiling script", "Error running script", "user_script:", "Lua ", "Script attempted", "Write commands ",
-	"This Redis command", "This Valkey command", "Can't execute", "only (P)SUBSCRIBE", "WAIT cannot be used", "command not allowed",
+	"This Redis command", "This Valkey command", "Can't execute", "only (P)SUBSCRIBE", "WAIT cannot be used",
+	"command not allowed",
 	"This instance has cluster support disabled", "No such master with that name", "Unrecognized option", "Unsupported ",
 }
 

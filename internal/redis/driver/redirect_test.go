@@ -28,8 +28,10 @@ func TestRedirectLines(t *testing.T) {
 		require.Equal(t, want, got, line)
 	}
 	for _, line := range []string{
-		"", "MOVED", "ASK", "MOVED ", "MOVED 1", "MOVED 1 ", "MOVED 1 h", "MOVED 1 h:", "MOVED 1 h:0", "MOVED 1 h:65536", "MOVED 1 h:x",
-		"MOVED 16384 h:1", "MOVED -1 h:1", "MOVED x h:1", "MOVED  1 h:1", "moved 1 h:1", "MOVED 1 /run/redis.sock:1", "MOVED 1 a b:1", "MOVED 1 h:1 x",
+		"", "MOVED", "ASK", "MOVED ", "MOVED 1", "MOVED 1 ", "MOVED 1 h", "MOVED 1 h:", "MOVED 1 h:0", "MOVED 1 h:65536",
+		"MOVED 1 h:x",
+		"MOVED 16384 h:1", "MOVED -1 h:1", "MOVED x h:1", "MOVED  1 h:1", "moved 1 h:1", "MOVED 1 /run/redis.sock:1",
+		"MOVED 1 a b:1", "MOVED 1 h:1 x",
 		"ASKING 1 h:1", "MOVEDX 1 h:1", "TRYAGAIN Multiple keys request during rehashing of slot", "ERR MOVED 1 h:1",
 	} {
 		_, ok := RedirectIn(redis.Error(line))
@@ -102,7 +104,8 @@ func TestTornScript(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
 		"ERR Script attempted to access a non local key in a cluster node script: 27c9aa32, on @user_script:323.",
-		"ERR Error running script (call to f_27c9): @user_script:5: @user_script: 5: Lua script attempted to access a non local key in a cluster node",
+		"ERR Error running script (call to f_27c9): @user_script:5: @user_script: 5: " +
+			"Lua script attempted to access a non local key in a cluster node",
 	} {
 		require.True(t, IsTransient(redis.Error(line)), line)
 		require.False(t, IsUnexecuted(redis.Error(line)), line)
@@ -111,7 +114,10 @@ func TestTornScript(t *testing.T) {
 
 // Whatever a server answers, a redirect leads to a host and a port.
 func FuzzRedirectLine(f *testing.F) {
-	for _, line := range []string{"MOVED 3999 127.0.0.1:6381", "ASK 1 ::1:6381", "MOVED 1 :1", "MOVED 1 ?:1", "ASK 1 [::1]:1", "MOVED 1 [:1", "MOVED 1 /a:1", "ERR"} {
+	for _, line := range []string{
+		"MOVED 3999 127.0.0.1:6381", "ASK 1 ::1:6381", "MOVED 1 :1",
+		"MOVED 1 ?:1", "ASK 1 [::1]:1", "MOVED 1 [:1", "MOVED 1 /a:1", "ERR",
+	} {
 		f.Add(line, "127.0.0.1:1")
 	}
 	f.Fuzz(func(t *testing.T, line, from string) {

@@ -82,7 +82,8 @@ func changeMaster(t *testing.T, p *pair, end func(testing.TB, *pair), fair bool)
 	released := testkit.NewStopwatch(t)
 	require.NoError(t, testkit.ResultWithin(t, got, testkit.Patience))
 	released.Within(10 * time.Second)
-	testkit.Eventually(t, testkit.Patience, func() bool { return !has(t, p.next, p.Key("k")) && !has(t, p.next, p.Key("k")+":q") }, "nothing is left")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return !has(t, p.next, p.Key("k")) && !has(t, p.next, p.Key("k")+":q") }, "nothing is left")
 }
 
 func has(t testing.TB, s *redistest.Server, key string) bool {
@@ -139,14 +140,15 @@ func TestCallThatConnectsToARetiredMaster(t *testing.T) {
 	dials := make(chan struct{}, 10)
 	var begun atomic.Int64
 	starts := relock.WithObserver(relock.Observer{LockStart: func(context.Context, relock.LockStart) { begun.Add(1) }})
-	c := p.Client(t, starts, relock.WithMaxActive(1), relock.WithWaitMode(), relock.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		if address != p.old.Address {
-			return (&net.Dialer{}).DialContext(ctx, network, address)
-		}
-		dials <- struct{}{}
-		<-ctx.Done() // a machine that is down answers no packet
-		return nil, ctx.Err()
-	}))
+	c := p.Client(t, starts, relock.WithMaxActive(1), relock.WithWaitMode(),
+		relock.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address != p.old.Address {
+				return (&net.Dialer{}).DialContext(ctx, network, address)
+			}
+			dials <- struct{}{}
+			<-ctx.Done() // a machine that is down answers no packet
+			return nil, ctx.Err()
+		}))
 	try := func(name string) <-chan error {
 		return testkit.Async(t, func() error {
 			_, err := relock.NewRedisLock(name, c).Acquire(t.Context())
@@ -172,12 +174,13 @@ func TestRetiredNodeOpensNothing(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, true)
 	var dials atomic.Int64 // to the old master
-	c := p.Client(t, relock.WithCommandTimeout(time.Minute), relock.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		if address == p.old.Address {
-			dials.Add(1)
-		}
-		return (&net.Dialer{}).DialContext(ctx, network, address)
-	}))
+	c := p.Client(t, relock.WithCommandTimeout(time.Minute),
+		relock.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == p.old.Address {
+				dials.Add(1)
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		}))
 	require.NoError(t, lockOnce(t.Context(), c, "k"))
 	r := routerOf(c)
 	n, err := r.Home(t.Context(), p.Key("k"))
@@ -218,7 +221,9 @@ func TestKeyOfNoServerHasNoRetiredNode(t *testing.T) {
 		p.SetMasters()
 		testkit.Eventually(t, testkit.Patience, func() bool { return p.Listed() > listed }, "all servers are asked for")
 	}
-	require.ErrorContains(t, routerOf(c).Known("other").Call(t.Context(), driver.Limits{}, driver.Request{Cmd: "PING"}).Err, "no server for the key is known")
+	require.ErrorContains(t, routerOf(c).Known("other").Call(t.Context(), driver.Limits{}, driver.Request{
+		Cmd: "PING",
+	}).Err, "no server for the key is known")
 }
 
 // A master hangs under a release, and its successor is named later. Meanwhile

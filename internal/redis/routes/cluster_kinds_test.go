@@ -42,7 +42,8 @@ func (c *ofCluster) requireFree() {
 	c.Helper()
 	for _, name := range c.names {
 		key := locktest.KeyOf(c.clients[0], name)
-		testkit.Eventually(c, testkit.Patience, func() bool { return c.MasterOf(c, key).Do(c, "EXISTS", key) == int64(0) }, "is free")
+		testkit.Eventually(c, testkit.Patience,
+			func() bool { return c.MasterOf(c, key).Do(c, "EXISTS", key) == int64(0) }, "is free")
 	}
 }
 
@@ -117,7 +118,8 @@ func replicasOfAMaster(c *ofCluster) {
 	c.CutReplication(c, cut)
 	defer c.RestoreReplication(c)
 	for i, name := range c.names {
-		err := relock.NewRedisLock(name, c.clients[0], relock.WithReplicas(1, 2*time.Second)).Do(c.Context(), locktest.Nothing)
+		err := relock.NewRedisLock(name, c.clients[0], relock.WithReplicas(1, 2*time.Second)).Do(c.Context(),
+			locktest.Nothing)
 		if i == 0 {
 			require.ErrorIs(c, err, relock.ErrReplicas)
 		} else {
@@ -159,7 +161,8 @@ func TestRedLockOverClusters(t *testing.T) {
 		c := redistest.StartCluster(t, 1, 0)
 		clusters = append(clusters, c)
 		for i := range clients {
-			clients[i] = append(clients[i], locktest.ClusterClient(t, c, prefix, relock.WithCommandTimeout(locktest.FaultPatience)))
+			clients[i] = append(clients[i],
+				locktest.ClusterClient(t, c, prefix, relock.WithCommandTimeout(locktest.FaultPatience)))
 		}
 	}
 	lock := func(i int, opts ...relock.LockOption) locktest.AnyLock {

@@ -51,7 +51,8 @@ func (c *onCluster) keys(s *redistest.Server) []any {
 // requireNothingLeft waits until no server has a key of the lock.
 func (c *onCluster) requireNothingLeft() {
 	c.Helper()
-	testkit.Eventually(c, testkit.Patience, func() bool { return len(c.keys(c.first))+len(c.keys(c.second)) == 0 }, "nothing is left")
+	testkit.Eventually(c, testkit.Patience,
+		func() bool { return len(c.keys(c.first))+len(c.keys(c.second)) == 0 }, "nothing is left")
 }
 
 // misled runs f with a topology that does not know where the lock is. A request
@@ -133,7 +134,8 @@ func requestsFollow(c *onCluster) {
 
 		var granted, left <-chan error
 		ctx, leave := context.WithCancel(c.Context())
-		c.misled(waiting, kind+": enqueue", func() { granted = c.waits(c.Context(), waiter, locksOf(waiter, c.name, relock.WithBlock())[kind]) })
+		c.misled(waiting, kind+": enqueue",
+			func() { granted = c.waits(c.Context(), waiter, locksOf(waiter, c.name, relock.WithBlock())[kind]) })
 		left = c.waits(ctx, leaver, locksOf(leaver, c.name, relock.WithBlock())[kind])
 		c.misled(leaving, kind+": cancel", func() {
 			leave()
@@ -273,7 +275,9 @@ func endlessRedirects(c *onCluster) {
 	require.Equal(c, 5, c.Moved())
 	require.False(c, releases(client), "nothing was executed")
 
-	waiting := testkit.Async(c, func() error { return relock.NewRedisLock(c.name, client, relock.WithBlock()).Lock(c.Context()) })
+	waiting := testkit.Async(c, func() error {
+		return relock.NewRedisLock(c.name, client, relock.WithBlock()).Lock(c.Context())
+	})
 	testkit.Eventually(c, testkit.Patience, func() bool { return c.Moved() > 15 }, "tries again")
 	require.Empty(c, waiting)
 	c.Lead(nil)
@@ -309,7 +313,8 @@ func redirectToAServerThatHangs(c *onCluster) {
 	defer c.second.Resume(c)
 	watch := testkit.NewStopwatch(c)
 	results := link.Pipeline(driver.BatchLimit{Own: time.Minute, Borrowed: limit}, []driver.Request{
-		driver.SetNX(c.Key(c.name), "v", time.Second), driver.SetNX(here, "v", time.Second), driver.SetNX(c.Key(c.name), "v", time.Second),
+		driver.SetNX(c.Key(c.name), "v", time.Second), driver.SetNX(here, "v", time.Second),
+		driver.SetNX(c.Key(c.name), "v", time.Second),
 	})
 	watch.Within(limit + 300*time.Millisecond)
 	require.NoError(c, results[1].Err)

@@ -45,7 +45,9 @@ func (r *Router) look(ctx context.Context, limit driver.Limits) {
 // orElsewhere returns the result o of a request that went to n first. If it was
 // surely not executed, it is sent to the node that has its key after a look,
 // unless that is n.
-func (n *node) orElsewhere(ctx context.Context, limit driver.Limits, q driver.Request, o driver.Result, send sending) driver.Result {
+func (n *node) orElsewhere(
+	ctx context.Context, limit driver.Limits, q driver.Request, o driver.Result, send sending,
+) driver.Result {
 	r := n.router
 	if r.topology.Refresh == nil || !missedMaster(o) {
 		return o

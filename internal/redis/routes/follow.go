@@ -14,7 +14,9 @@ type sending func(*node, context.Context, driver.Limits, driver.Request) driver.
 // sends the request on, as far as that redirects it, too. It does the same if n
 // was retired before the request was sent: the topology then has another node.
 // Earlier copies were not executed, so the result is that of the last one.
-func (n *node) follow(ctx context.Context, limit driver.Limits, q driver.Request, o driver.Result, send sending) driver.Result {
+func (n *node) follow(
+	ctx context.Context, limit driver.Limits, q driver.Request, o driver.Result, send sending,
+) driver.Result {
 	resent := o.Resent
 	for times := 0; ; times++ {
 		to, moved := driver.RedirectIn(o.Err)

@@ -92,7 +92,9 @@ func TestMultiLockOverTwoServers(t *testing.T) {
 
 // requireAllOrNone requires that a MultiLock of one client and locks of the
 // other one exclude each other, and that it takes all of its keys or none.
-func requireAllOrNone(t testing.TB, names []string, clients [2]*relock.Client, at func(name string) *redistest.Server, requireFree func()) {
+func requireAllOrNone(
+	t testing.TB, names []string, clients [2]*relock.Client, at func(name string) *redistest.Server, requireFree func(),
+) {
 	t.Helper()
 	multi, other := relock.NewMultiLock(names, clients[0]), clients[1]
 	h := locktest.Take(t, multi.Acquire)

@@ -39,7 +39,9 @@ func newLook() *Look { return &Look{done: make(chan struct{})} }
 
 // New returns a search that has not begun. Its Run is set before its first use.
 func New() *Search {
-	s := &Search{Next: newLook(), Changes: make(chan struct{}, 1), Soon: make(chan struct{}, 1), logger: slog.New(slog.DiscardHandler)}
+	s := &Search{
+		Next: newLook(), Changes: make(chan struct{}, 1), Soon: make(chan struct{}, 1), logger: slog.New(slog.DiscardHandler),
+	}
 	s.Life, s.end = context.WithCancel(context.Background())
 	return s
 }

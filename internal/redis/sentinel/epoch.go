@@ -63,7 +63,8 @@ func (s *Sentinel) epochOf(ctx context.Context, p *conns.Pool) (int64, error) {
 func (r *round) take(ctx context.Context, at string, w word) error {
 	if w.epoch < r.epoch {
 		r.behind++
-		return search.NewReason(fmt.Sprintf("names server %s by configuration epoch %d, but %d is known", w.address, w.epoch, r.epoch), driver.ErrTimeout)
+		return search.NewReason(fmt.Sprintf("names server %s by configuration epoch %d, "+
+			"but %d is known", w.address, w.epoch, r.epoch), driver.ErrTimeout)
 	}
 	err := r.check(ctx, w.address)
 	if r.answered == "" || err == nil {

@@ -132,7 +132,8 @@ func awaitEndOfFailover(t testing.TB, s *redistest.Sentinels, next *redistest.Se
 	testkit.Eventually(t, testkit.Patience, func() bool {
 		for _, one := range s.Sentinels {
 			state, err := redis.StringMap(one.Try(t, "SENTINEL", "MASTER", redistest.SentinelName))
-			if err != nil || "127.0.0.1:"+state["port"] != next.Address || strings.Contains(state["flags"], "failover_in_progress") {
+			if err != nil || "127.0.0.1:"+state["port"] != next.Address ||
+				strings.Contains(state["flags"], "failover_in_progress") {
 				return false
 			}
 		}

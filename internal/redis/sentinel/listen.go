@@ -76,7 +76,9 @@ func (s *Sentinel) subscribe() error {
 	s.listening.link = link
 	s.Mu.Unlock()
 	stop := context.AfterFunc(s.Life, link.Close)
-	err := link.Subscribe(driver.OneChannel{Name: channel, OnConfirmed: func() { search.Signal(s.now) }, OnMessage: s.message})
+	err := link.Subscribe(driver.OneChannel{
+		Name: channel, OnConfirmed: func() { search.Signal(s.now) }, OnMessage: s.message,
+	})
 	stop()
 	s.Mu.Lock()
 	s.listening.link = nil

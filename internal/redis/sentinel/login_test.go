@@ -130,7 +130,8 @@ func TestRoleIsNotPermitted(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinels(t, redistest.NoFailover)
 	s.Sentinels[0].Do(t, "SENTINEL", "REMOVE", redistest.SentinelName)
-	s.Sentinels[0].Do(t, "SENTINEL", "MONITOR", redistest.SentinelName, "127.0.0.1", s.Servers[1].Address[len("127.0.0.1:"):], 3)
+	s.Sentinels[0].Do(t, "SENTINEL", "MONITOR", redistest.SentinelName, "127.0.0.1",
+		s.Servers[1].Address[len("127.0.0.1:"):], 3)
 	for _, one := range s.Servers {
 		one.Do(t, "ACL", "SETUSER", "app", "on", ">password", "-@all")
 		one.Do(t, "ACL", "SETUSER", "checks", "on", ">password", "-@all", "+role")
@@ -161,7 +162,8 @@ func TestSentinelsOverTLS(t *testing.T) {
 		c.Addresses = []string{encrypted[s.Sentinels[0].Address]}
 	}
 	p := sentinelOf(t, s, config)
-	require.Eventually(t, func() bool { _, err := p.Master(t.Context()); return err == nil }, redistest.NoFailover, time.Millisecond)
+	require.Eventually(t, func() bool { _, err := p.Master(t.Context()); return err == nil },
+		redistest.NoFailover, time.Millisecond)
 	address, err := p.Master(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, encrypted[s.Servers[0].Address], address)

@@ -66,7 +66,8 @@ func TestSentinelsAreLearnt(t *testing.T) {
 	awaitListeners(t, s.Sentinels[2], 1)
 	s.Sentinels[2].Pause(t)
 	s.Servers[0].Kill(t)
-	require.Eventually(t, func() bool { return s.Master(t, s.Sentinels[0]) != s.Servers[0] }, redistest.NoFailover, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Master(t, s.Sentinels[0]) != s.Servers[0] },
+		redistest.NoFailover, time.Millisecond)
 	p.Invalidate(s.Servers[0].Address)
 	requireSwitch(t, p, s.Master(t, s.Sentinels[0]), 3*time.Second) // a poll comes later
 	require.NotEqual(t, s.Sentinels[2].Address, p.order()[0])
@@ -134,7 +135,8 @@ func TestSentinelsAreDown(t *testing.T) {
 	require.Eventually(t, func() bool { return known.lastError() != nil }, redistest.NoFailover, time.Millisecond)
 	requireMaster(t, known, s.Servers[0])
 	s.Sentinels[1].Boot(t)
-	require.Eventually(t, func() bool { address, _ := p.Master(t.Context()); return address == s.Servers[0].Address }, redistest.NoFailover, time.Millisecond)
+	require.Eventually(t, func() bool { address, _ := p.Master(t.Context()); return address == s.Servers[0].Address },
+		redistest.NoFailover, time.Millisecond)
 }
 
 // A name that no sentinel knows is a mistake, and so is a server that is no
@@ -172,7 +174,8 @@ func TestLimitFollowsTheNetwork(t *testing.T) {
 	for _, one := range all {
 		one.Resume(t)
 	}
-	require.Eventually(t, func() bool { _, err := p.Master(t.Context()); return err == nil && limit() == firstLimit }, redistest.NoFailover, time.Millisecond)
+	require.Eventually(t, func() bool { _, err := p.Master(t.Context()); return err == nil && limit() == firstLimit },
+		redistest.NoFailover, time.Millisecond)
 }
 
 // A function that maps addresses may be wrong.
@@ -196,12 +199,16 @@ func FuzzAnswersOfSentinels(f *testing.F) {
 	f.Add("", "0", "port", int64(0))
 	p := New(Config{Name: "m"})
 	f.Fuzz(func(t *testing.T, a, b, c string, n int64) {
-		for _, reply := range []any{nil, n, []byte(a), []any{[]byte(a), []byte(b)}, []any{[]byte(a), n, nil}, []any{nil, []byte(b)}, []any{}} {
+		for _, reply := range []any{
+			nil, n, []byte(a), []any{[]byte(a), []byte(b)}, []any{[]byte(a), n, nil}, []any{nil, []byte(b)}, []any{},
+		} {
 			if address, err := p.addressIn(reply); err == nil {
 				require.NotEmpty(t, address)
 			}
 		}
-		for _, reply := range []any{nil, n, []any{nil, n}, []any{[]any{[]byte(c), []byte(a), []byte("port"), []byte(b)}}, []any{[]any{[]byte(a)}}, []any{[]any{n, nil}}} {
+		for _, reply := range []any{nil, n, []any{
+			nil, n,
+		}, []any{[]any{[]byte(c), []byte(a), []byte("port"), []byte(b)}}, []any{[]any{[]byte(a)}}, []any{[]any{n, nil}}} {
 			for _, address := range p.othersIn(reply) {
 				require.NotEmpty(t, address)
 			}

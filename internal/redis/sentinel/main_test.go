@@ -28,7 +28,9 @@ func sentinelOf(t testing.TB, s *redistest.Sentinels, change ...func(*Config)) *
 
 // quickSentinelOf is sentinelOf with the limit that a new topology has.
 func quickSentinelOf(t testing.TB, s *redistest.Sentinels, change ...func(*Config)) *Sentinel {
-	return open(t, append([]func(*Config){func(c *Config) { c.Addresses, c.LoginBy = s.Addresses(), "WithSentinelLogin" }}, change...)...)
+	return open(t, append([]func(*Config){func(c *Config) {
+		c.Addresses, c.LoginBy = s.Addresses(), "WithSentinelLogin"
+	}}, change...)...)
 }
 
 // open returns a topology, closed when the test ends.

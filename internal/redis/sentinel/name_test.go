@@ -20,6 +20,7 @@ func TestSentinelsAreFoundByName(t *testing.T) {
 	n.To.Store(s.Sentinels[2])
 	s.Sentinels[0].Kill(t)
 	s.Sentinels[2].Do(t, "SENTINEL", "FAILOVER", redistest.SentinelName)
-	testkit.Eventually(t, testkit.Patience, func() bool { return s.Master(t, s.Sentinels[2]) != s.Servers[0] }, "no failover")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return s.Master(t, s.Sentinels[2]) != s.Servers[0] }, "no failover")
 	requireSwitch(t, p, s.Master(t, s.Sentinels[2]), pollInterval+time.Second)
 }

@@ -52,7 +52,8 @@ func TestAnswersAreCounted(t *testing.T) {
 func TestRefusedConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	for line, refused := range map[string]bool{
-		"-ERR max number of clients reached\r\n": true, "-DENIED Redis is running in protected mode\r\n": true, "-ERR no\r\n": false,
+		"-ERR max number of clients reached\r\n": true, "-DENIED Redis is running in protected mode\r\n": true,
+		"-ERR no\r\n": false,
 	} {
 		c := NewConn(testkit.TextConn{Text: strings.NewReader(line)}, nil, false, 0)
 		_, err := c.ReceiveWithTimeout(0)
@@ -71,7 +72,8 @@ func TestGreetingIsLookedAt(t *testing.T) {
 	defer opened.Close() //nolint:errcheck // the server is not asked anything
 	require.NoError(t, opened.checkGreeting())
 	proxy.Say("+OK\r\n")
-	testkit.Eventually(t, testkit.Patience, func() bool { return opened.checkGreeting() != nil }, "an answer that nobody asked for")
+	testkit.Eventually(t, testkit.Patience, func() bool { return opened.checkGreeting() != nil },
+		"an answer that nobody asked for")
 	require.ErrorIs(t, opened.checkGreeting(), ErrUnasked)
 }
 

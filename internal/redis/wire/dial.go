@@ -37,7 +37,10 @@ const (
 
 // NewDialer returns a dialer by the options, which opens sockets of s.
 func NewDialer(c *driver.Config, s *Sockets) *Dialer {
-	d := &Dialer{network: c.Network, Address: c.Address, timeout: c.DialTimeout, sockets: s, tls: tlsConfig(c), database: c.Database, connect: c.Dial}
+	d := &Dialer{
+		network: c.Network, Address: c.Address, timeout: c.DialTimeout,
+		sockets: s, tls: tlsConfig(c), database: c.Database, connect: c.Dial,
+	}
 	if c.Dial == nil {
 		d.kind.Store(kindPlain)
 	}

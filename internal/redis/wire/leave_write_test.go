@@ -78,7 +78,8 @@ func TestLeavingAWrite(t *testing.T) {
 	s.Conn = slow
 	on := NewConn(s, s, true, 0)
 	start := time.Now()
-	r := driver.Request{Cmd: "ECHO", Args: []any{strings.Repeat("x", 6<<20)}} // the buffers have no room for it while nobody reads
+	// the buffers have no room for it while nobody reads
+	r := driver.Request{Cmd: "ECHO", Args: []any{strings.Repeat("x", 6<<20)}}
 	_, err = on.Call(ctx, testkit.Patience, &r)
 	require.Error(t, err)
 	require.Less(t, time.Since(start), testkit.Patience/2)

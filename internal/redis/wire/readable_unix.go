@@ -104,7 +104,9 @@ func again(f func(int, []byte) (int, error), fd int, p []byte) (int, error) {
 }
 
 func (s *socket) fault(op string, err error) error {
-	return &net.OpError{Op: op, Net: s.RemoteAddr().Network(), Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: os.NewSyscallError(op, err)}
+	return &net.OpError{
+		Op: op, Net: s.RemoteAddr().Network(), Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: os.NewSyscallError(op, err),
+	}
 }
 
 // blocks reports whether a read would block.

@@ -37,7 +37,9 @@ func FuzzResolvedArgumentsAreWrittenAsRedigoWritesThem(f *testing.F) {
 	f.Add("EVALSHA", "", []byte{}, int64(0), -1e300, false)
 	f.Add("ECHO", "\r\n$", []byte{0, 255}, int64(1)<<62, 0.1, true)
 	f.Fuzz(func(t *testing.T, command, text string, raw []byte, n int64, x float64, yes bool) {
-		args := []any{text, raw, n, int(n), x, yes, nil, asText{text}, asText{n}, asText{asText{n}}, uint8(n), time.Duration(n), []string{text}, errors.New(text)}
+		args := []any{text, raw, n, int(n), x, yes, nil, asText{
+			text,
+		}, asText{n}, asText{asText{n}}, uint8(n), time.Duration(n), []string{text}, errors.New(text)}
 		want, got := &written{}, &written{}
 		theirs, ours := redis.NewConn(want, 0, 0), NewConn(got, nil, false, time.Minute)
 		require.NoError(t, theirs.Send(command, args...))
@@ -59,8 +61,10 @@ var wrapped = regexp.MustCompile(`:[^\n]*[0-9]{19}`)
 func FuzzAnswersAreWholeWhenRedigoCanReadThem(f *testing.F) {
 	for _, text := range []string{
 		"", "+OK\r\n", "+\r\n", "+PONG\r\n", "-ERR 5 *3 $4\r\n", ":-12\r\n:3\r\n", ":\r\n", ":-\r\n", ":1-2\r\n",
-		"$-1\r\n$0\r\n\r\n$3\r\n$1\r\r\n", "$12\r\n+OK\r\n*9\r\n$1\n\r\n+x\r\n", "*-1\r\n*0\r\n", "*2\r\n*2\r\n$1\r\nx\r\n*0\r\n:1\r\n",
-		"*3\r\n-ERR\r\n$-1\r\n*-1\r\n", "$\r\n", "$1x\r\nab\r\n", "$2\r\nabc\r\n", "+OK\n", "\r\n", "?\r\n", "*2\r\n:1\r\n?\r\n", "$-0\r\n", "*-2\r\n",
+		"$-1\r\n$0\r\n\r\n$3\r\n$1\r\r\n", "$12\r\n+OK\r\n*9\r\n$1\n\r\n+x\r\n", "*-1\r\n*0\r\n",
+		"*2\r\n*2\r\n$1\r\nx\r\n*0\r\n:1\r\n",
+		"*3\r\n-ERR\r\n$-1\r\n*-1\r\n", "$\r\n", "$1x\r\nab\r\n", "$2\r\nabc\r\n", "+OK\n", "\r\n", "?\r\n",
+		"*2\r\n:1\r\n?\r\n", "$-0\r\n", "*-2\r\n",
 		":9223372036854775807\r\n:-9223372036854775807\r\n:00000000000000000000001\r\n", ":18446744073709551617\r\n",
 	} {
 		f.Add([]byte(text), uint8(0))

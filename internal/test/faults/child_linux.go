@@ -55,7 +55,8 @@ func (p Program) Spawn(tb testing.TB, role string, args ...string) *Child {
 	}
 	c := &Child{tb: tb, role: role, done: make(chan struct{}), changed: make(chan struct{})}
 	c.cmd = exec.Command(p.Path, append([]string{"--"}, args...)...)
-	c.cmd.Env = append(append(os.Environ(), p.Env...), roleVariable+"="+role, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE")) // without it each exit takes a second
+	c.cmd.Env = append(append(os.Environ(), p.Env...), roleVariable+"="+role,
+		"GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE")) // without it each exit takes a second
 	c.cmd.Stderr = testLog{tb, role}
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {

@@ -146,7 +146,9 @@ func TestStallHoldsAnswersBack(t *testing.T) {
 }
 
 func TestRefuse(t *testing.T) {
-	for name, start := range map[string]func(testing.TB, ...string) *redistest.Server{"unix": redistest.Start, "tcp": redistest.StartTCP} {
+	for name, start := range map[string]func(testing.TB, ...string) *redistest.Server{
+		"unix": redistest.Start, "tcp": redistest.StartTCP,
+	} {
 		t.Run(name, func(t *testing.T) {
 			server := start(t)
 			proxy := Start(t, server.Network, server.Address)
@@ -203,7 +205,10 @@ func TestStopsInTheMiddleOfEverything(t *testing.T) {
 	var conns []redis.Conn
 	t.Run("proxy", func(t *testing.T) {
 		proxy := Start(t, server.Network, server.Address)
-		for i, action := range []Action{Delay(time.Hour), DelayRequest(time.Hour), DropRequest, HoldOnly, SlowAnswer(time.Hour), SlowRequest(time.Hour), forward} {
+		for i, action := range []Action{
+			Delay(time.Hour), DelayRequest(time.Hour), DropRequest, HoldOnly,
+			SlowAnswer(time.Hour), SlowRequest(time.Hour), forward,
+		} {
 			proxy.On(Command("INCR"), i+1, action)
 			conn, err := redis.Dial(proxy.Network, proxy.Address)
 			require.NoError(t, err)

@@ -12,7 +12,8 @@ func reader(text string) *bufio.Reader { return bufio.NewReader(strings.NewReade
 
 func TestReadRequestRefusesWhatIsNoRequest(t *testing.T) {
 	for _, text := range []string{
-		"", "PING\r\n", "*1\n", "*x\r\n", "*0\r\n", "*-1\r\n", "*1\r\n:1\r\n", "*1\r\n$-1\r\n", "*1\r\n$1\r\nab\r\n", "*1\r\n$9\r\nab\r\n",
+		"", "PING\r\n", "*1\n", "*x\r\n", "*0\r\n", "*-1\r\n", "*1\r\n:1\r\n", "*1\r\n$-1\r\n", "*1\r\n$1\r\nab\r\n",
+		"*1\r\n$9\r\nab\r\n",
 		"*1\r\n$99999999999\r\n",
 	} {
 		_, _, err := readRequest(reader(text))

@@ -24,7 +24,8 @@ func RequireRenewed(t testing.TB, h relock.Hold) {
 		until := h.ValidUntil()
 		time.Sleep(time.Millisecond) // the validity counts from the sending
 		RenewNow(h)
-		testkit.Eventually(t, testkit.Patience, func() bool { return h.Err() != nil || h.ValidUntil().After(until) }, "renewed")
+		testkit.Eventually(t, testkit.Patience,
+			func() bool { return h.Err() != nil || h.ValidUntil().After(until) }, "renewed")
 		require.NoError(t, h.Err())
 	}
 }

@@ -54,7 +54,8 @@ func NewRoutedBench(t testing.TB, s *redistest.Server, opts ...relock.ClientOpti
 }
 
 func cellOptions(opts []relock.ClientOption) []relock.ClientOption {
-	return append([]relock.ClientOption{relock.WithCommandTimeout(FaultPatience), relock.WithWatchdog(FaultLease)}, opts...)
+	return append([]relock.ClientOption{relock.WithCommandTimeout(FaultPatience), relock.WithWatchdog(FaultLease)},
+		opts...)
 }
 
 // newFaultBench adds the other client, and begins to observe the cell.
@@ -77,7 +78,8 @@ func WithScripts(t testing.TB, s *redistest.Server) *redistest.Server {
 		script.ReentrantTransfer, script.Try, script.Enqueue, script.Claim, script.Cancel, script.Poll,
 		script.MultiAcquire, script.RedLockAcquire, script.RedLockRelease, script.RedLockUnwait, script.FenceRaise,
 		script.End, script.RWEnd, script.SemaphoreEnd, script.Notice,
-		script.RWTry, script.RWEnqueue, script.RWClaim, script.RWCancel, script.RWPoll, script.RWEnter, script.RWRenew, script.RWRelease,
+		script.RWTry, script.RWEnqueue, script.RWClaim, script.RWCancel, script.RWPoll, script.RWEnter, script.RWRenew,
+		script.RWRelease,
 	} {
 		s.Do(t, "SCRIPT", "LOAD", script.Source)
 	}

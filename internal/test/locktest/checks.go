@@ -114,7 +114,8 @@ func RequireAtOnce(t testing.TB, lock func(context.Context) error) error {
 func RequireNoQueues(t testing.TB, s *redistest.Server, c *relock.Client, keys ...string) {
 	t.Helper()
 	for _, key := range keys {
-		testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", KeyOf(c, key), KeyOf(c, key)+":q") == int64(0) }, "nothing left of "+key)
+		testkit.Eventually(t, testkit.Patience,
+			func() bool { return s.Do(t, "EXISTS", KeyOf(c, key), KeyOf(c, key)+":q") == int64(0) }, "nothing left of "+key)
 	}
 	testkit.Eventually(t, testkit.Patience, func() bool { return IsIdle(c, keys...) }, "nothing is remembered")
 }
@@ -124,7 +125,8 @@ func RequireNoQueues(t testing.TB, s *redistest.Server, c *relock.Client, keys .
 func RequireRWGone(t testing.TB, s *redistest.Server, c *relock.Client, key string) {
 	t.Helper()
 	k := KeyOf(c, key)
-	testkit.Eventually(t, testkit.Patience, func() bool { return s.Do(t, "EXISTS", k, k+":q", k+":h") == int64(0) }, "nothing left")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return s.Do(t, "EXISTS", k, k+":q", k+":h") == int64(0) }, "nothing left")
 }
 
 // RequireIs checks that an error matches all of these.

@@ -90,10 +90,13 @@ func Sibling(t testing.TB, s *redistest.Server, c *relock.Client, opts ...relock
 }
 
 // AsUser returns a client with this prefix, as a user with these permissions.
-func AsUser(t testing.TB, s *redistest.Server, user, prefix string, rules []any, opts ...relock.ClientOption) *relock.Client {
+func AsUser(
+	t testing.TB, s *redistest.Server, user, prefix string, rules []any, opts ...relock.ClientOption,
+) *relock.Client {
 	t.Helper()
 	s.Do(t, "ACL", append([]any{"SETUSER", user, "on", ">pw"}, rules...)...)
-	return CloseLater(t)(relock.NewClient(s.Network, s.Address, "pw", append(opts, relock.WithUsername(user), relock.WithKeyPrefix(prefix))...))
+	return CloseLater(t)(relock.NewClient(s.Network, s.Address, "pw",
+		append(opts, relock.WithUsername(user), relock.WithKeyPrefix(prefix))...))
 }
 
 // Patient returns c, whose holders have longer to learn why they were refused.
@@ -125,7 +128,8 @@ func AsUserPool(t testing.TB, s *redistest.Server, pool *redis.Pool, opts ...rel
 		pool.Dial = func() (redis.Conn, error) { return redis.Dial(s.Network, s.Address) }
 	}
 	t.Cleanup(func() { _ = pool.Close() })
-	return CloseLater(t)(relock.NewClientPool(pool, append([]relock.ClientOption{relock.WithKeyPrefix("test:")}, opts...)...))
+	return CloseLater(t)(relock.NewClientPool(pool,
+		append([]relock.ClientOption{relock.WithKeyPrefix("test:")}, opts...)...))
 }
 
 // Sharing makes all commands of locks share one connection, not only those

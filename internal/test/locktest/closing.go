@@ -92,7 +92,8 @@ func RequireClosed(t testing.TB, c *relock.Client) {
 	require.ErrorIs(t, err, relock.ErrClosed)
 	_, err = c.Eval(ctx, relock.NewScript("return 1"), nil)
 	require.ErrorIs(t, err, relock.ErrClosed)
-	plain, reentrant := relock.NewRedisLock("k", c, relock.WithBlock()), relock.NewReentrantLock("k", c, relock.WithBlock())
+	plain, reentrant := relock.NewRedisLock("k", c, relock.WithBlock()),
+		relock.NewReentrantLock("k", c, relock.WithBlock())
 	_, plainErr := plain.Acquire(ctx)
 	_, reentrantErr := reentrant.TryAcquire(ctx)
 	for _, err := range []error{

@@ -15,7 +15,9 @@ func ClusterClient(t testing.TB, s *redistest.Cluster, opts ...relock.ClientOpti
 }
 
 // NewClusterBench returns a bench on the master of a slot of a Cluster.
-func NewClusterBench(t testing.TB, c *redistest.Cluster, m QueueMode, clients int, opts ...relock.ClientOption) *QueueBench {
+func NewClusterBench(
+	t testing.TB, c *redistest.Cluster, m QueueMode, clients int, opts ...relock.ClientOption,
+) *QueueBench {
 	t.Helper()
 	q := &QueueBench{TB: t, QueueMode: m}
 	opts = append(opts, relock.WithKeyPrefix(newPrefix()))

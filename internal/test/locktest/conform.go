@@ -43,16 +43,28 @@ type ConformKind struct {
 // ConformKinds returns the kinds of lock with a client, by name.
 func ConformKinds() map[string]ConformKind {
 	return map[string]ConformKind{
-		"Locker": {[]string{"unfair", "fair"}, false, false, func(t *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
+		"Locker": {[]string{
+			"unfair", "fair",
+		}, false, false, func(t *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
 			return NewLocker(t, c, opts...)
 		}},
-		"RedisLock": {[]string{"fenced"}, false, true, func(_ *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
-			return LockerOf(func(key string) Acquirer { return relock.NewRedisLock(key, c, append(opts, relock.WithBlock())...) })
+		"RedisLock": {[]string{
+			"fenced",
+		}, false, true, func(_ *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
+			return LockerOf(func(key string) Acquirer {
+				return relock.NewRedisLock(key, c, append(opts, relock.WithBlock())...)
+			})
 		}},
-		"ReentrantLock": {[]string{"fair"}, true, false, func(_ *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
-			return LockerOf(func(key string) Acquirer { return relock.NewReentrantLock(key, c, append(opts, relock.WithBlock())...) })
+		"ReentrantLock": {[]string{
+			"fair",
+		}, true, false, func(_ *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
+			return LockerOf(func(key string) Acquirer {
+				return relock.NewReentrantLock(key, c, append(opts, relock.WithBlock())...)
+			})
 		}},
-		"RWLock": {[]string{"unfair"}, true, false, func(_ *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
+		"RWLock": {[]string{
+			"unfair",
+		}, true, false, func(_ *testing.T, c *relock.Client, opts ...relock.LockOption) relock.Locker {
 			return LockerOf(func(key string) Acquirer { return relock.NewRWLock(key, c, append(opts, relock.WithBlock())...) })
 		}},
 	}

@@ -73,7 +73,8 @@ func faultyProxy(t *testing.T, s *redistest.Server) *faults.Proxy {
 	seldom := func([]string) bool { return rand.IntN(100) == 0 }
 	for _, action := range []faults.Action{
 		faults.DropRequest, faults.DropAnswer, faults.CutBefore, faults.CutAfter, faults.Double,
-		faults.Delay(ConformLease / 10), faults.DelayRequest(ConformLease / 10), faults.ErrorLine(loading), faults.ExecuteThenError(loading),
+		faults.Delay(ConformLease / 10), faults.DelayRequest(ConformLease / 10), faults.ErrorLine(loading),
+		faults.ExecuteThenError(loading),
 	} {
 		proxy.On(seldom, faults.Every, action)
 	}

@@ -54,7 +54,9 @@ func AwaitPromotion(t testing.TB, set FailingSet, old *redistest.Server, key str
 // are valid until the client of the first one has asked the new master. It is
 // the control of RequireNoOverlap. A lock that waits for a replica is refused.
 // The master of the lock is killed in the end.
-func RequireOverlap(t testing.TB, set FailingSet, lock string, newClient func() *relock.Client, end func(*redistest.Server, testing.TB)) {
+func RequireOverlap(
+	t testing.TB, set FailingSet, lock string, newClient func() *relock.Client, end func(*redistest.Server, testing.TB),
+) {
 	t.Helper()
 	one, other := newClient(), newClient()
 	first := set.MasterOf(t, lock)
@@ -66,7 +68,8 @@ func RequireOverlap(t testing.TB, set FailingSet, lock string, newClient func() 
 	}
 	lost := take(one)
 	// A hold that a message has granted is not, before its claim is answered.
-	testkit.Eventually(t, testkit.Patience, func() bool { return time.Until(lost.ValidUntil()) > 30*time.Second }, "confirmed")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return time.Until(lost.ValidUntil()) > 30*time.Second }, "confirmed")
 	promised := lost.ValidUntil()
 	end(first, t)
 	set.AwaitSuccessor(t, first)

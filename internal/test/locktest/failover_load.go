@@ -33,7 +33,10 @@ type FailoverLoad struct {
 // NewFailoverLoad starts the goroutines, which newClient gives three clients
 // with the same prefix. Both locks must have the same master, and wait for so
 // many replicas. Every goroutine has had its lock when it returns.
-func NewFailoverLoad(t testing.TB, set FailingSet, locks [2]string, newClient func() *relock.Client, replicas int, opts ...relock.LockOption) *FailoverLoad {
+func NewFailoverLoad(
+	t testing.TB, set FailingSet, locks [2]string,
+	newClient func() *relock.Client, replicas int, opts ...relock.LockOption,
+) *FailoverLoad {
 	t.Helper()
 	opts = append([]relock.LockOption{relock.WithBlock(), relock.WithWatchdog(3 * time.Second)}, opts...)
 	if replicas > 0 {
@@ -135,7 +138,8 @@ func (l *FailoverLoad) Report() {
 		slices.Sort(times)
 	}
 	pairs, sum := l.overlaps()
-	l.Logf("%d failovers, %d holds, %d overlaps of %v; first grant after the first accepted write %v, after the first copied write %v (of both locks %v), after another master was named %v",
+	l.Logf("%d failovers, %d holds, %d overlaps of %v; first grant after the first accepted write %v, "+
+		"after the first copied write %v (of both locks %v), after another master was named %v",
 		len(l.afterWrite), l.Holds(), pairs, sum, l.afterWrite, l.AfterCopy, l.BothAfterCopy, l.AfterNamed)
 }
 

@@ -47,7 +47,9 @@ type Visit struct {
 
 // NewLoad returns a load without goroutines. They end with the test.
 func NewLoad(t testing.TB) *Load {
-	l := &Load{TB: t, Stay: 2 * time.Millisecond, start: time.Now(), visits: map[string][]Visit{}, grant: make(chan struct{})}
+	l := &Load{
+		TB: t, Stay: 2 * time.Millisecond, start: time.Now(), visits: map[string][]Visit{}, grant: make(chan struct{}),
+	}
 	l.ctx, l.end = context.WithCancel(t.Context())
 	t.Cleanup(l.Stop)
 	return l

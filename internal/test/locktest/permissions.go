@@ -156,7 +156,9 @@ func fromRoot(t testing.TB, file string) string {
 // for [relock.Client.Ping]. AUTH is always allowed, and SELECT is needed with
 // WithDatabase. docs/operations.md has the command that creates a user with
 // them.
-var LeastPrivilege = []string{"set", "get", "del", "exists", "pttl", "pexpire", "hmget", "hset", "hdel", "eval", "evalsha", "ping"}
+var LeastPrivilege = []string{
+	"set", "get", "del", "exists", "pttl", "pexpire", "hmget", "hset", "hdel", "eval", "evalsha", "ping",
+}
 
 // RWCommands are what a Redis user needs for read/write locks, besides what
 // waiting for other locks needs.

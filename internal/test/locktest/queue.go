@@ -81,7 +81,9 @@ func NewQueueBench(t testing.TB, m QueueMode, clients int, opts ...relock.Client
 }
 
 // NewQueueBenchOn returns a bench on a server.
-func NewQueueBenchOn(t testing.TB, s *redistest.Server, m QueueMode, clients int, opts ...relock.ClientOption) *QueueBench {
+func NewQueueBenchOn(
+	t testing.TB, s *redistest.Server, m QueueMode, clients int, opts ...relock.ClientOption,
+) *QueueBench {
 	q := &QueueBench{TB: t, QueueMode: m, Server: s, Clients: []*relock.Client{NewTestClient(t, s, opts...)}}
 	for len(q.Clients) < clients {
 		q.Clients = append(q.Clients, Sibling(t, s, q.Clients[0], opts...))

@@ -86,7 +86,9 @@ func HintOf(name string) string {
 // Snapshot returns what the server has of the lock, for messages.
 func (q *QueueBench) Snapshot() string {
 	var all []string
-	for _, args := range [][]any{{"GET", q.Key}, {"HGETALL", q.Key}, {"ZRANGE", q.Key + ":q", 0, -1, "WITHSCORES"}, {"HGETALL", q.Key + ":b"}} {
+	for _, args := range [][]any{
+		{"GET", q.Key}, {"HGETALL", q.Key}, {"ZRANGE", q.Key + ":q", 0, -1, "WITHSCORES"}, {"HGETALL", q.Key + ":b"},
+	} {
 		reply, err := q.Server.Try(q, args[0].(string), args[1:]...)
 		text, err2 := redis.Strings(reply, err)
 		if err2 != nil {
@@ -142,7 +144,8 @@ func (q *QueueBench) UnlockLast(h relock.Hold, intervals ...time.Duration) {
 func (q *QueueBench) RequireNothingLeft(intervals ...time.Duration) {
 	q.Helper()
 	period := slices.Max(append(intervals, time.Second))
-	testkit.Eventually(q, testkit.Patience, func() bool { return q.Server.Do(q, "EXISTS", q.Key, q.Key+":q") == int64(0) }, "nothing left of lock and queue")
+	testkit.Eventually(q, testkit.Patience, func() bool { return q.Server.Do(q, "EXISTS", q.Key, q.Key+":q") == int64(0) },
+		"nothing left of lock and queue")
 	ms, err := redis.Int64(q.Server.Do(q, "PTTL", q.Key+":b"), nil)
 	require.NoError(q, err)
 	require.NotEqual(q, int64(-1), ms, "heartbeats without an expiry")

@@ -126,7 +126,8 @@ func (b *RedBench) Others(opts ...relock.ClientOption) (all []*relock.Client) {
 
 // Lock returns a lock with the lease of the tests.
 func (b *RedBench) Lock(clients []*relock.Client, opts ...relock.LockOption) *relock.RedLock {
-	return relock.NewRedLock("k", clients, append([]relock.LockOption{relock.WithMaxLease(RedLease), relock.WithWatchdog(RedLease)}, opts...)...)
+	return relock.NewRedLock("k", clients,
+		append([]relock.LockOption{relock.WithMaxLease(RedLease), relock.WithWatchdog(RedLease)}, opts...)...)
 }
 
 // Patient returns a lock that waits longer for its nodes.

@@ -23,7 +23,8 @@ const PatientPoll = FaultLease / 4
 
 // Wait begins to wait.
 func (b *RedBench) Wait(ctx context.Context, clients []*relock.Client, opts ...relock.LockOption) *Waiting {
-	return b.begin(ctx, b.Lock(clients, append([]relock.LockOption{relock.WithBlock(), relock.WithPollInterval(RedPoll)}, opts...)...))
+	return b.begin(ctx,
+		b.Lock(clients, append([]relock.LockOption{relock.WithBlock(), relock.WithPollInterval(RedPoll)}, opts...)...))
 }
 
 // WaitPatiently begins to wait with the next poll far away.

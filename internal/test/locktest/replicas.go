@@ -19,7 +19,9 @@ type Replicated struct {
 
 // NewReplicated starts a master and its replica.
 func NewReplicated(t testing.TB) *Replicated {
-	r := &Replicated{TB: t, Master: redistest.StartTCP(t, "--repl-diskless-sync-delay", "0"), Replica: redistest.StartTCP(t)}
+	r := &Replicated{
+		TB: t, Master: redistest.StartTCP(t, "--repl-diskless-sync-delay", "0"), Replica: redistest.StartTCP(t),
+	}
 	r.Connect()
 	return r
 }

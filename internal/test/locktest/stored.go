@@ -99,12 +99,14 @@ func ReadRW(t testing.TB, conn redis.Conn, key string) (all []RWEntry) {
 }
 
 // rwSnapshot leaves out the members without an end.
-const rwSnapshot = `return {redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(inf', 'WITHSCORES'), redis.call('HGETALL', KEYS[2])}`
+const rwSnapshot = `return {redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(inf', 'WITHSCORES'), ` +
+	`redis.call('HGETALL', KEYS[2])}`
 
 // IsRW reports whether the content of a sorted set is a read/write lock or a
 // semaphore.
 func IsRW(content map[string]string) bool {
-	return slices.ContainsFunc([]string{"f", "u", "cf", "cu"}, func(mode string) bool { return content["relock/1|"+mode] != "" })
+	return slices.ContainsFunc([]string{"f", "u", "cf", "cu"},
+		func(mode string) bool { return content["relock/1|"+mode] != "" })
 }
 
 // RedValue returns the value that a hold stores at a node.

@@ -78,7 +78,8 @@ func (e *Election) judge(n int) {
 	for name, took := range e.took {
 		slices.Sort(took)
 		judged += len(took)
-		e.Logf("%s: %d times, another process led after p50 %v, most %v", name, len(took), took[len(took)/2].Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond))
+		e.Logf("%s: %d times, another process led after p50 %v, most %v",
+			name, len(took), took[len(took)/2].Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond))
 	}
 	e.Logf("%d terms of %d processes", len(all), len(e.all))
 	require.Greater(e, len(all), n)

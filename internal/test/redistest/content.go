@@ -29,8 +29,9 @@ func ContentOver(tb testing.TB, conn redis.Conn, key string) string {
 const contentSource = `
 local kind = redis.call('TYPE', KEYS[1]).ok
 local read = {
-  none = {}, string = {'GET', KEYS[1]}, list = {'LRANGE', KEYS[1], 0, -1}, zset = {'ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'},
-  hash = {'HGETALL', KEYS[1]}, set = {'SMEMBERS', KEYS[1]}, stream = {'XRANGE', KEYS[1], '-', '+'},
+  none = {}, string = {'GET', KEYS[1]}, list = {'LRANGE', KEYS[1], 0, -1},
+  zset = {'ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'}, hash = {'HGETALL', KEYS[1]},
+  set = {'SMEMBERS', KEYS[1]}, stream = {'XRANGE', KEYS[1], '-', '+'},
 }
 if kind == 'none' then
   return kind

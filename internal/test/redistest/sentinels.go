@@ -87,7 +87,8 @@ func (s *Sentinels) startSentinels(tb testing.TB, downAfter time.Duration) {
 		one.run(tb)
 		// A machine that stalls must not stop failovers for half a minute. The
 		// rest is faster than by default. Redis 6.2 does not know this.
-		_, _ = one.Try(tb, "SENTINEL", "DEBUG", "tilt-trigger", 60_000, "info-period", 500, "ping-period", 200, "ask-period", 200, "publish-period", 500)
+		_, _ = one.Try(tb, "SENTINEL", "DEBUG", "tilt-trigger", 60_000, "info-period", 500, "ping-period", 200, "ask-period",
+			200, "publish-period", 500)
 	}
 }
 

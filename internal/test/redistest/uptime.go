@@ -23,7 +23,8 @@ func (s *Server) AwaitUp(tb testing.TB, seconds int) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("the server is up for %d s, not %d: %v", up, seconds, err)
 		}
-		time.Sleep(5*time.Millisecond + time.Duration(max(0, seconds-up-1))*time.Second) // it is unknown when its next second begins
+		// it is unknown when its next second begins
+		time.Sleep(5*time.Millisecond + time.Duration(max(0, seconds-up-1))*time.Second)
 	}
 }
 

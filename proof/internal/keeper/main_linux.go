@@ -32,7 +32,8 @@ type figures struct {
 // Arguments: network, address, number of locks, lease in ms, length of the
 // holds in ms.
 func main() {
-	f, err := keep(os.Args[1], os.Args[2], number(3), time.Duration(number(4))*time.Millisecond, time.Duration(number(5))*time.Millisecond)
+	f, err := keep(os.Args[1], os.Args[2], number(3), time.Duration(number(4))*time.Millisecond,
+		time.Duration(number(5))*time.Millisecond)
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(f)
 	}
@@ -104,7 +105,8 @@ func bare(network, address string, locks int, lease time.Duration) (time.Duratio
 	used := processTime()
 	for i := 0; i < rounds*locks; i += batch {
 		for n := range batch {
-			if err := conn.Send("EVALSHA", sha, 1, "relock:{lock:"+strconv.Itoa(i+n)+"}", value, lease.Milliseconds()); err != nil {
+			if err := conn.Send("EVALSHA", sha, 1, "relock:{lock:"+strconv.Itoa(i+n)+"}", value,
+				lease.Milliseconds()); err != nil {
 				return 0, err
 			}
 		}
@@ -123,7 +125,8 @@ func acquire(client *relock.Client, holds []relock.Hold, from, to int) error {
 	for g := range goroutines {
 		group.Go(func() {
 			for i := from + g; i < to; i += goroutines {
-				if holds[i], errs[g] = relock.NewRedisLock("lock:"+strconv.Itoa(i), client).Acquire(context.Background()); errs[g] != nil {
+				if holds[i], errs[g] = relock.NewRedisLock("lock:"+
+					strconv.Itoa(i), client).Acquire(context.Background()); errs[g] != nil {
 					return
 				}
 			}

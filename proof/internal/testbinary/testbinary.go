@@ -34,7 +34,9 @@ func Root() (string, error) {
 // those of the standard library. They replace the files of that name. The build
 // is optimised to be ready soon, not to run fast. If it fails, the error has
 // its output.
-func Build(ctx context.Context, root string, changed map[string]string, dir string, packages ...string) (binaries map[string]string, err error) {
+func Build(
+	ctx context.Context, root string, changed map[string]string, dir string, packages ...string,
+) (binaries map[string]string, err error) {
 	list, err := overlay(root, changed, dir)
 	if err != nil {
 		return nil, err

@@ -55,7 +55,8 @@ func (b *bench) client() *relock.Client {
 // hold takes a lock when it is free.
 func (b *bench) hold(key string) relock.Hold {
 	b.Helper()
-	h, err := relock.NewRedisLock(key, b.client(), relock.WithBlock(), relock.WithWatchdog(shortLease)).Acquire(b.Context())
+	h, err := relock.NewRedisLock(key, b.client(), relock.WithBlock(), relock.WithWatchdog(shortLease)).
+		Acquire(b.Context())
 	require.NoError(b, err)
 	return h
 }
@@ -146,7 +147,8 @@ func (p *process) says(text string) {
 			p.Logf("stdout: %s\nstderr: %s", p.out.String(), p.err.String())
 		}
 	}()
-	testkit.Eventually(p, testkit.Patience, func() bool { return strings.Contains(p.out.String(), text) }, "it does not say "+text)
+	testkit.Eventually(p, testkit.Patience,
+		func() bool { return strings.Contains(p.out.String(), text) }, "it does not say "+text)
 }
 
 func (p *process) signal(sig syscall.Signal) {
@@ -221,7 +223,8 @@ func requireNoMembers(t testing.TB, group int) {
 // awaitNoMembers is for what ends without a promise of time.
 func awaitNoMembers(t testing.TB, group int) {
 	t.Helper()
-	testkit.Eventually(t, testkit.Patience, func() bool { return len(members(t, group)) == 0 }, "processes of the command are left")
+	testkit.Eventually(t, testkit.Patience, func() bool { return len(members(t, group)) == 0 },
+		"processes of the command are left")
 }
 
 // guardOf returns the guard of a command.

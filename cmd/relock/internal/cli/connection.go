@@ -25,7 +25,8 @@ type connection struct {
 
 func (c *connection) addFlags(flags *pflag.FlagSet) {
 	c.timeout = seconds(5 * time.Second)
-	flags.StringVar(&c.url, "redis", "", "URL of the server, Sentinels or Cluster (default RELOCK_URL, else REDIS_URL, else "+defaultURL+")")
+	flags.StringVar(&c.url, "redis",
+		"", "URL of the server, Sentinels or Cluster (default RELOCK_URL, else REDIS_URL, else "+defaultURL+")")
 	flags.StringVar(&c.urlFile, "redis-file", "", "file with that URL, for one that has a password")
 	flags.StringVar(&c.prefix, "prefix", "", "prefix of the names of locks in Redis (default \"relock:\")")
 	flags.Var(&c.timeout, "timeout", "limit of connecting and of each request")
@@ -38,7 +39,8 @@ func (c *connection) connect(stderr io.Writer, opts ...relock.ClientOption) (*re
 	if err != nil {
 		return nil, err
 	}
-	opts = append(opts, relock.WithDialTimeout(time.Duration(c.timeout)), relock.WithCommandTimeout(time.Duration(c.timeout)))
+	opts = append(opts,
+		relock.WithDialTimeout(time.Duration(c.timeout)), relock.WithCommandTimeout(time.Duration(c.timeout)))
 	if c.prefix != "" {
 		opts = append(opts, relock.WithKeyPrefix(c.prefix))
 	}

@@ -43,8 +43,11 @@ func TestDoctorHidesPasswords(t *testing.T) {
 	s := redistest.StartTCP(t, "--requirepass", "right")
 	p := faults.Start(t, s.Network, s.Address)
 	b := &bench{TB: t, server: s, proxy: p}
-	for _, url := range []string{"redis://app:secret@" + s.Address, "redis://:secret@" + s.Address, "redis://:secret@localhost:1", "redis://:secret@" + s.Address + "/x"} {
-		for _, args := range [][]string{{"doctor"}, {"-v", "doctor", "-o", "json"}, {"ls"}, {"inspect", "key"}, {"release", "--force", "--reason", "r", "key"}} {
+	for _, url := range []string{"redis://app:secret@" + s.Address, "redis://:secret@" +
+		s.Address, "redis://:secret@localhost:1", "redis://:secret@" + s.Address + "/x"} {
+		for _, args := range [][]string{{"doctor"}, {"-v", "doctor", "-o", "json"}, {"ls"}, {"inspect", "key"}, {
+			"release", "--force", "--reason", "r", "key",
+		}} {
 			a := b.ask(append([]string{"--redis", url, "--timeout", "1"}, args...)...)
 			require.Contains(t, []int{codeSick, codeFailed}, a.code)
 			require.NotEmpty(t, a.out+a.err)

@@ -74,7 +74,8 @@ func TestLateAnswersDoNotLengthenTheLease(t *testing.T) {
 	renewed := func() bool { return b.left("key") > shortLease-shortLease/8 }
 	testkit.Eventually(t, testkit.Patience, func() bool { return !renewed() }, "the lease does not pass")
 	testkit.Eventually(t, testkit.Patience, renewed, "the lease is not renewed")
-	testkit.Eventually(t, testkit.Patience, func() bool { return b.left("key") < shortLease-shortLease/6-100*time.Millisecond }, "the answer does not come")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return b.left("key") < shortLease-shortLease/6-100*time.Millisecond }, "the answer does not come")
 	stop(t, p.cmd.Process.Pid)
 	b.requireGoneInTime("key", group)
 }
@@ -100,7 +101,8 @@ func TestLostLockEndsTheCommand(t *testing.T) {
 		"the key is gone": func(b *bench) { b.server.Do(b, "DEL", "relock:{key}") },
 	}, func(t *testing.T, _ string, lose func(b *bench)) {
 		b := newBench(t)
-		p := b.run("--lease", shortLease.String(), "key", "sh", "-c", `trap "echo TERM" TERM; echo pid $$.; while :; do sleep 0.1; done`)
+		p := b.run("--lease", shortLease.String(), "key", "sh", "-c",
+			`trap "echo TERM" TERM; echo pid $$.; while :; do sleep 0.1; done`)
 		group := p.leader()
 		lose(b)
 		require.Equal(t, codeLost, p.code())

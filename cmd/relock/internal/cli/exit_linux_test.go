@@ -95,7 +95,8 @@ func TestServerIsAway(t *testing.T) {
 	b.proxy.Refuse()
 	require.Equal(t, codeFailed, b.run("-n", "k", "true").code())
 	p := b.run("k", "true")
-	testkit.Eventually(t, testkit.Patience, func() bool { return p.err.Count("waiting for the server") == 1 }, "it says nothing")
+	testkit.Eventually(t, testkit.Patience,
+		func() bool { return p.err.Count("waiting for the server") == 1 }, "it says nothing")
 	b.proxy.Accept()
 	require.Zero(t, p.code())
 }
@@ -139,7 +140,8 @@ func TestFlagsOfTheLock(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	flags := []string{"--prefix", "mine:", "--verbose", "run", "--fair", "--label", "nightly", "--min-hold", "1h"}
-	p := b.start(b.relock(append(flags, "key", "sh", "-c", `trap "exit 0" TERM; sleep 1000 & echo ready; while :; do wait; done`)...))
+	p := b.start(
+		b.relock(append(flags, "key", "sh", "-c", `trap "exit 0" TERM; sleep 1000 & echo ready; while :; do wait; done`)...))
 	c, err := relock.NewClient(b.server.Network, b.server.Address, "", relock.WithKeyPrefix("mine:"))
 	require.NoError(t, err)
 	defer c.Close() //nolint:errcheck // of a test
@@ -158,7 +160,8 @@ func TestFlagsOfTheLock(t *testing.T) {
 func TestSeconds(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
-		"0": 0, "5": 5 * time.Second, "0.5": 500 * time.Millisecond, "1e2": 100 * time.Second, "2m": 2 * time.Minute, "1h30m": 90 * time.Minute,
+		"0": 0, "5": 5 * time.Second, "0.5": 500 * time.Millisecond, "1e2": 100 * time.Second, "2m": 2 * time.Minute,
+		"1h30m": 90 * time.Minute,
 	} {
 		var s seconds
 		require.NoError(t, s.Set(text))

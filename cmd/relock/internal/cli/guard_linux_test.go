@@ -20,7 +20,9 @@ import (
 // Go that crashes exits with a code.
 func TestGuardIsKilled(t *testing.T) {
 	t.Parallel()
-	testkit.Each(t, map[string]unix.Signal{"killed": unix.SIGKILL, "crashed": unix.SIGABRT}, func(t *testing.T, _ string, sig unix.Signal) {
+	testkit.Each(t, map[string]unix.Signal{
+		"killed": unix.SIGKILL, "crashed": unix.SIGABRT,
+	}, func(t *testing.T, _ string, sig unix.Signal) {
 		b := newBench(t)
 		p := b.run(append([]string{"key", "--"}, stubborn...)...)
 		group := p.leader()

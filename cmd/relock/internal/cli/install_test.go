@@ -55,7 +55,8 @@ func pack(t *testing.T, file *os.File, module, source string) {
 			}
 			return nil
 		}
-		packed := filepath.Base(path) == "go.mod" || filepath.Ext(path) == ".lua" || filepath.Ext(path) == ".go" && !strings.HasSuffix(path, "_test.go")
+		packed := filepath.Base(path) == "go.mod" || filepath.Ext(path) == ".lua" ||
+			filepath.Ext(path) == ".go" && !strings.HasSuffix(path, "_test.go")
 		if !packed {
 			return nil
 		}
@@ -89,8 +90,10 @@ func TestInstall(t *testing.T) {
 	cache := filepath.Join(env("GOMODCACHE"), "cache", "download")
 	cmd := exec.Command("go", "install", ownModule+"@"+anyVersion)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOPATH="+filepath.Join(dir, "go"), "GOMODCACHE="+filepath.Join(dir, "modules"), "GOBIN="+filepath.Join(dir, "bin"),
-		"GOFLAGS=-modcacherw", "GOSUMDB=off", "GOPRIVATE=", "GONOPROXY=none", "GOPROXY=file://"+proxy+",file://"+cache+","+env("GOPROXY"))
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOPATH="+filepath.Join(dir, "go"),
+		"GOMODCACHE="+filepath.Join(dir, "modules"), "GOBIN="+filepath.Join(dir, "bin"),
+		"GOFLAGS=-modcacherw", "GOSUMDB=off", "GOPRIVATE=", "GONOPROXY=none",
+		"GOPROXY=file://"+proxy+",file://"+cache+","+env("GOPROXY"))
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	out, err = exec.Command(filepath.Join(dir, "bin", "relock"), "--version").Output()

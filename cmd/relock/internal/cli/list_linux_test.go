@@ -124,10 +124,15 @@ func TestJSON(t *testing.T) {
 	b.hold("orders/42")
 	b.waits(plain("orders/42"), "orders/42")
 	line := figures(b.succeeds("ls", "-o", "json"))
-	require.Regexp(t, `^\{"key":"orders/42","state":"held","kind":"plain","fair":false,"holder":\{"client":"ID","host":"[^"]*","pid":\d+,"label":"","since":"DATE","owner":"","count":1,"forced":false\},`+
-		`"readers":\[\],"remaining":[\d.]+,"fence":0,"waiting":1,"waiters":\[\{"client":"ID","age":[\d.e-]+,"kind":"plain","fair":false\}\],"permits":0\}\n$`, line)
+	holder := `"holder":\{"client":"ID","host":"[^"]*","pid":\d+,"label":"","since":"DATE",` +
+		`"owner":"","count":1,"forced":false\}`
+	waiters := `"waiters":\[\{"client":"ID","age":[\d.e-]+,"kind":"plain","fair":false\}\]`
+	require.Regexp(t, `^\{"key":"orders/42","state":"held","kind":"plain","fair":false,`+holder+
+		`,"readers":\[\],"remaining":[\d.]+,"fence":0,"waiting":1,`+waiters+`,"permits":0\}\n$`, line)
 	require.Equal(t, line[:17], figures(b.succeeds("inspect", "-o", "json", "orders/42"))[:17])
-	require.JSONEq(t, `{"key":"x","state":"free","kind":"","fair":false,"holder":null,"readers":[],"remaining":0,"fence":0,"waiting":0,"waiters":[],"permits":0}`,
+	require.JSONEq(t,
+		`{"key":"x","state":"free","kind":"","fair":false,"holder":null,"readers":[],"remaining":0,`+
+			`"fence":0,"waiting":0,"waiters":[],"permits":0}`,
 		b.succeeds("inspect", "-o", "json", "x"))
 	b.server.Do(t, "PERSIST", "relock:{orders/42}")
 	require.Contains(t, b.succeeds("ls", "-o", "json"), `"remaining":null`)

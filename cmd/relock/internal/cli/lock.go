@@ -86,7 +86,8 @@ func (r *runner) attempt(ctx context.Context, c *relock.Client, stderr io.Writer
 		if !relock.IsRetryableErr(err) {
 			return nil, err
 		}
-		say(stderr, fmt.Errorf("waiting for the server: %w", err)) // or a wrong address would look like a lock that others hold
+		// or a wrong address would look like a lock that others hold
+		say(stderr, fmt.Errorf("waiting for the server: %w", err))
 	}
 	return lock.Acquire(ctx)
 }

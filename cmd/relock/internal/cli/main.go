@@ -101,5 +101,6 @@ func say(to io.Writer, err error) {
 		return
 	}
 	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
-	_, _ = fmt.Fprintf(to, "relock: %s\n", strings.TrimPrefix(text, "relock: ")) // nobody can be told that stderr is closed
+	_, _ = fmt.Fprintf(to, "relock: %s\n",
+		strings.TrimPrefix(text, "relock: ")) // nobody can be told that stderr is closed
 }

@@ -38,7 +38,8 @@ func TestPermits(t *testing.T) {
 func TestPermitHasNoFence(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	p := b.start(b.shell(`RELOCK_FENCE=7; export RELOCK_FENCE; "$@"`, "--permits", "2", "key", "sh", "-c", `echo "<$RELOCK_FENCE>"`))
+	p := b.start(b.shell(`RELOCK_FENCE=7; export RELOCK_FENCE; "$@"`, "--permits", "2", "key", "sh", "-c",
+		`echo "<$RELOCK_FENCE>"`))
 	require.Zero(t, p.code())
 	require.Equal(t, "<>\n", p.out.String())
 }

@@ -201,7 +201,8 @@ func (o *output) tasks(to io.Writer, all []queue.TaskInfo, now time.Time) error 
 		if one.Holder != nil {
 			holder = nameOf(*one.Holder)
 		}
-		t.row(one.ID, one.Key, display.StateOf(one.State), ageOfTask(one, now), dueOf(one, now), strconv.Itoa(one.Attempts), holder,
+		t.row(one.ID, one.Key, display.StateOf(one.State), ageOfTask(one, now), dueOf(one, now),
+			strconv.Itoa(one.Attempts), holder,
 			behindOf(one), one.LastError)
 	}
 	return t.flush()

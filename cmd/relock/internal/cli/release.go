@@ -99,7 +99,8 @@ func (r *releaser) check(i relock.Info) error {
 
 // report prints whose hold was ended, and the state of the lock now.
 func report(ctx context.Context, to io.Writer, client *relock.Client, before relock.Info) {
-	_, _ = fmt.Fprintf(to, "ended: %s was %s, holder %s, for %s; %d waited\n", quoted(before.Key), before.State, // the hold is ended, whether stdout is closed or not
+	_, _ = fmt.Fprintf(to, "ended: %s was %s, holder %s, for %s; %d waited\n",
+		quoted(before.Key), before.State, // the hold is ended, whether stdout is closed or not
 		word(holdersOf(before)), word(ageOf(before, time.Now())), before.Waiting)
 	if after, err := client.Inspect(ctx, before.Key); err == nil {
 		_, _ = fmt.Fprintf(to, "now: %s, holder %s, left %s\n", after.State, word(holdersOf(after)), word(leftOf(after)))

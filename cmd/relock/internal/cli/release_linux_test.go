@@ -21,10 +21,12 @@ import (
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	h, err := relock.NewRedisLock("key", b.client(), relock.WithLabel("job"), relock.WithWatchdog(shortLease)).Acquire(t.Context())
+	h, err := relock.NewRedisLock("key", b.client(), relock.WithLabel("job"), relock.WithWatchdog(shortLease)).
+		Acquire(t.Context())
 	require.NoError(t, err)
 	out := b.succeeds("release", "--force", "--reason", "it hangs", "key")
-	require.Equal(t, "ended: key was held, holder job@HOST:PID, for T; 0 waited\nnow: free, holder -, left -\n", figures(out))
+	require.Equal(t, "ended: key was held, holder job@HOST:PID, for T; 0 waited\nnow: free, holder -, left -\n",
+		figures(out))
 	err = h.Unlock(t.Context())
 	require.ErrorIs(t, err, relock.ErrForced)
 	require.ErrorContains(t, err, "it hangs")

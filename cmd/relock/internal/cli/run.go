@@ -72,10 +72,12 @@ func (r *runner) addFlags(cmd *cobra.Command) {
 	flags.IntVar(&r.permits, "permits", 0, "semaphore: run while fewer than this many others hold KEY, 1 to 10000")
 	flags.BoolVar(&r.fair, "fair", false, "in the order of arrival; all users of KEY must agree on it")
 	flags.Var(&r.lease, "lease", "lease of the lock, 1s or more; it is renewed while the command runs")
-	flags.Var(&r.grace, "grace", "time from TERM to KILL before the lease ends, up to half of it (default a third, at most 10s)")
+	flags.Var(&r.grace, "grace",
+		"time from TERM to KILL before the lease ends, up to half of it (default a third, at most 10s)")
 	flags.Var(&r.minHold, "min-hold", "keep the lock for at least this long (default: not)")
 	flags.StringVar(&r.label, "label", "", "text that is stored with the lock, for people who inspect it")
-	flags.BoolVar(&r.foreground, "foreground", false, "let the command read the terminal; only the command itself is ended, not its children")
+	flags.BoolVar(&r.foreground, "foreground", false,
+		"let the command read the terminal; only the command itself is ended, not its children")
 	cmd.MarkFlagsMutuallyExclusive("nonblock", "wait")
 	cmd.MarkFlagsMutuallyExclusive("shared", "exclusive", "permits")
 }

@@ -187,7 +187,8 @@ func (s *session) startGuard(path string, hold relock.Hold) (*guarded, error) {
 		c.group = unix.Getpgrp()
 	}
 	g, err := launch(c, append([]string{"relock-guard", path}, s.command...), withEnv(os.Environ(),
-		"RELOCK_KEY="+s.key, "RELOCK_FENCE="+s.fence(hold), "RELOCK_LEASE_MS="+strconv.FormatInt(time.Duration(s.lease).Milliseconds(), 10)))
+		"RELOCK_KEY="+s.key, "RELOCK_FENCE="+s.fence(hold),
+		"RELOCK_LEASE_MS="+strconv.FormatInt(time.Duration(s.lease).Milliseconds(), 10)))
 	if err != nil {
 		return nil, fmt.Errorf("start the guard: %w", err)
 	}

@@ -114,7 +114,8 @@ func (s *storm) mark(p *process, runs bool) {
 func (s *storm) anyone() *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := slices.SortedFunc(maps.Keys(s.running), func(a, b *process) int { return cmp.Compare(a.cmd.Process.Pid, b.cmd.Process.Pid) })
+	all := slices.SortedFunc(maps.Keys(s.running),
+		func(a, b *process) int { return cmp.Compare(a.cmd.Process.Pid, b.cmd.Process.Pid) })
 	if len(all) == 0 {
 		return nil
 	}
@@ -138,7 +139,8 @@ func (s *storm) harm() {
 		name, begin, end = "server killed", func() { s.server.Kill(s) }, func() { s.server.BootAndLoad(s) }
 	case 4:
 		if p != nil {
-			name, begin, end = "relock stopped", func() { _ = p.cmd.Process.Signal(unix.SIGSTOP) }, func() { _ = p.cmd.Process.Signal(unix.SIGCONT) }
+			name, begin, end = "relock stopped", func() { _ = p.cmd.Process.Signal(unix.SIGSTOP) },
+				func() { _ = p.cmd.Process.Signal(unix.SIGCONT) }
 		}
 	case 5:
 		if p != nil {
@@ -188,8 +190,11 @@ func TestStormOfRuns(t *testing.T) {
 	s := newStorm(t, wanted, pause)
 	watch, began := testkit.NewStopwatch(t), time.Now()
 	turns := s.run()
-	t.Logf("%d commands in %v; exit codes %v; faults %v", len(turns), time.Since(began).Round(time.Second), s.codes, s.harmed)
-	for _, pair := range locktest.Overlaps(turns, func(t turn) locktest.Span { return locktest.Span{From: t.From, Until: t.Last} }) {
+	t.Logf("%d commands in %v; exit codes %v; faults %v",
+		len(turns), time.Since(began).Round(time.Second), s.codes, s.harmed)
+	for _, pair := range locktest.Overlaps(turns, func(t turn) locktest.Span {
+		return locktest.Span{From: t.From, Until: t.Last}
+	}) {
 		overlap := time.Duration(min(pair[0].Last, pair[1].Last) - pair[1].From)
 		require.NoError(t, watch.Judge(overlap, 0), "two commands ran together")
 	}

@@ -78,7 +78,8 @@ func TestForegroundReadsTheTerminal(t *testing.T) {
 // Ctrl-C reaches the command once.
 func TestForegroundInterrupt(t *testing.T) {
 	t.Parallel()
-	counts := `trap "n=x\$n" INT; sleep 1000 & echo ready; while [ -z "$n" ]; do wait; done; sleep 0.3; kill $!; echo "got <$n>"; exit 6`
+	counts := `trap "n=x\$n" INT; sleep 1000 & echo ready; while [ -z "$n" ]; do wait; done; ` +
+		`sleep 0.3; kill $!; echo "got <$n>"; exit 6`
 	term := newBench(t).terminal(`"$@"; echo code $?.`, "key", "sh", "-c", counts)
 	term.says("ready")
 	term.types("\x03")
@@ -89,7 +90,8 @@ func TestForegroundInterrupt(t *testing.T) {
 // Ctrl-Z stops relock and the command, and fg continues both.
 func TestForegroundStop(t *testing.T) {
 	t.Parallel()
-	term := newBench(t).terminal(`"$@"; echo stopped; read x; fg; echo code $?.`, "key", "sh", "-c", `echo pid $$.; read x; echo "got <$x>"`)
+	term := newBench(t).terminal(`"$@"; echo stopped; read x; fg; echo code $?.`, "key", "sh", "-c",
+		`echo pid $$.; read x; echo "got <$x>"`)
 	command := filepath.Join("/proc", strconv.Itoa(term.leader()), "stat")
 	stopped := func() bool {
 		s, found := readStat(command)
@@ -109,7 +111,8 @@ func TestForegroundStop(t *testing.T) {
 func TestForegroundStopIsNoWayToKeepALock(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	term := b.terminal(`"$@"; echo stopped; read x; fg; echo code $?.`, "--lease", shortLease.String(), "key", "sh", "-c", `echo ready; read x`)
+	term := b.terminal(`"$@"; echo stopped; read x; fg; echo code $?.`, "--lease", shortLease.String(), "key", "sh", "-c",
+		`echo ready; read x`)
 	term.says("ready")
 	term.types("\x1a")
 	term.says("stopped")

@@ -126,7 +126,8 @@ func pathIn(dir string) string { return filepath.Join(dir, "serve.exe") }
 // linked, and "go build" would link each time.
 func build(path string) error {
 	const serve = "github.com/relock-go/relock/etcd/test/internal/serve"
-	out, err := exec.Command("go", "run", "-race=false", "-cover=false", "-ldflags=-s -w", serve, "copy", path).CombinedOutput()
+	out, err := exec.Command("go", "run", "-race=false", "-cover=false",
+		"-ldflags=-s -w", serve, "copy", path).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("go run %s: %w: %s", serve, err, strings.TrimSpace(string(out)))
 	}

@@ -27,7 +27,9 @@ func TestMemberEndsWithItsTest(t *testing.T) {
 	_, err := program()
 	require.NoError(t, err)
 	t.Cleanup(Clean)
-	testkit.Each(t, map[string]string{"it answers": "", "it waits for others": ",other=http://127.0.0.1:1"}, func(t *testing.T, _, others string) {
+	testkit.Each(t, map[string]string{
+		"it answers": "", "it waits for others": ",other=http://127.0.0.1:1",
+	}, func(t *testing.T, _, others string) {
 		cmd := exec.Command(os.Args[0], "-test.run", "^TestMemberEndsWithItsTest$")
 		cmd.Env = append(os.Environ(), "RELOCK_TEST_PROGRAM="+binary.dir, "RELOCK_TEST_OTHERS="+others, "TMPDIR="+t.TempDir())
 		out, err := cmd.StdoutPipe()
