@@ -2,7 +2,7 @@
 # Looks for mistakes in every module. With -fix it first mends those that tools
 # can mend: format, go.mod, docs/internals/api, and what golangci-lint offers.
 # The version of golangci-lint is pinned, as a newer one finds other things.
-# shellcheck disable=SC2086 # $diff and $fix are one word, or none; $workspace is several
+# shellcheck disable=SC2086 # $diff, $fix and $workspace: some words, or none
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
