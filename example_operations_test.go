@@ -80,6 +80,26 @@ func ExampleClient_ForceUnlock() {
 	// relock: force unlock "stuck": not held
 }
 
+// The machine of the holder is gone, and the lease is long. The operator does
+// not wait until it ends.
+func ExampleWithoutAck() {
+	client := newClient()
+	defer client.Close()
+	ctx := context.Background()
+
+	dead, err := relock.NewRedisLock("import", client, relock.WithExpiry(time.Hour)).Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(client.ForceUnlock(ctx, "import", "web-7 has burned down", relock.WithoutAck()))
+	fmt.Println(relock.NewRedisLock("import", client).TryLock(ctx))
+	fmt.Println(errors.Is(dead.Err(), relock.ErrForced))
+	// Output:
+	// <nil>
+	// <nil>
+	// true
+}
+
 // Locks that are held when the client is closed are free for others. Otherwise
 // they stay until their lease ends.
 func ExampleWithReleaseOnClose() {

@@ -23,15 +23,19 @@ func TestOutageWarnsOnceForEachHold(t *testing.T) {
 	s := redistest.Start(t)
 	var log locktest.LogBuffer
 	c := locktest.NewTestClient(t, s, log.Debug())
+	var held []relock.Hold
 	for kind, newLock := range locktest.Kinds {
 		for n := range holds {
 			l := newLock(fmt.Sprint(kind, n), c, relock.WithWatchdog(lease), relock.WithLabel("a report"))
-			require.NoError(t, l.Lock(relock.ContextWithOwner(t.Context(), "me")))
+			held = append(held, locktest.Take(t, l.Acquire))
 		}
 	}
 	all := holds * len(locktest.Kinds)
 	s.Pause(t)
 	defer s.Resume(t)
+	for _, h := range held {
+		locktest.RenewNow(h) // in two batches at most, which fail before the loss
+	}
 	testkit.Eventually(t, testkit.Patience, func() bool { return log.Lines("relock: lock lost") == all }, "all are lost")
 	testkit.Eventually(t, testkit.Patience,
 		func() bool { return log.Lines("level=DEBUG", "relock: release given up") >= all }, "all releases end")

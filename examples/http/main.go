@@ -1,6 +1,5 @@
-// Http has a handler that pays an order, one request at a time. It answers 409
-// while others pay it, 503 without Redis, and 500 if charge has failed, or the
-// lock was lost meanwhile. It needs only Go, see quickstart.
+// Http has a handler that pays an order, one request at a time: 409 while others
+// pay it, 503 without Redis, 500 if it may be paid. It needs only Go.
 package main
 
 import (
@@ -25,7 +24,7 @@ func payHandler(client *relock.Client, charge func(context.Context) error) http.
 		case relock.NotRun(err) && errors.Is(err, relock.ErrLockAcquiredByOthers):
 			http.Error(w, "is being paid", http.StatusConflict)
 		case relock.NotRun(err):
-			http.Error(w, "try again later", http.StatusServiceUnavailable)
+			http.Error(w, "try busy later", http.StatusServiceUnavailable)
 		case err != nil: // charge has failed, or the lock was lost while it ran
 			http.Error(w, "may be paid, look first", http.StatusInternalServerError)
 		}
@@ -41,19 +40,16 @@ func run(ctx context.Context, out io.Writer, url string) error {
 	if err != nil {
 		return err
 	}
-	var again int
+	var busy int
 	first := post(payHandler(client, func(context.Context) error {
-		again = post(payHandler(client, func(context.Context) error { return nil }))
+		busy = post(payHandler(client, func(context.Context) error { return nil }))
 		return nil
 	}))
-	// of another lock
-	failed := post(payHandler(client, func(context.Context) error { return relock.ErrLockAcquiredByOthers }))
-	lost := post(payHandler(client, func(context.Context) error {
-		return client.ForceUnlock(ctx, "orders/42", "by hand")
-	}))
+	fails := post(payHandler(client, func(context.Context) error { return relock.ErrLockAcquiredByOthers }))
+	lost := post(payHandler(client, func(context.Context) error { return client.ForceUnlock(ctx, "orders/42", "hangs") }))
 	err = client.Close() // as if Redis were gone
-	log.New(out, "", 0).Println("paid:", first, "meanwhile:", again, "failed:", failed, "lost:", lost,
-		"without Redis:", post(payHandler(client, nil)))
+	gone := post(payHandler(client, nil))
+	log.New(out, "", 0).Println("paid:", first, "meanwhile:", busy, "failed:", fails, "lost:", lost, "without Redis:", gone)
 	return err
 }
 
