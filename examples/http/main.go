@@ -1,5 +1,5 @@
-// Http has a handler that pays an order, one request at a time: 409 while others
-// pay it, 503 without Redis, 500 if it may be paid. It needs only Go.
+// Http has a handler that pays an order once. It answers 409 while others pay
+// it, 503 without Redis, and 500 if it may be paid. It needs only Go.
 package main
 
 import (
@@ -45,11 +45,11 @@ func run(ctx context.Context, out io.Writer, url string) error {
 		busy = post(payHandler(client, func(context.Context) error { return nil }))
 		return nil
 	}))
-	fails := post(payHandler(client, func(context.Context) error { return relock.ErrLockAcquiredByOthers }))
+	bad := post(payHandler(client, func(context.Context) error { return relock.ErrLockAcquiredByOthers }))
 	lost := post(payHandler(client, func(context.Context) error { return client.ForceUnlock(ctx, "orders/42", "hangs") }))
 	err = client.Close() // as if Redis were gone
-	gone := post(payHandler(client, nil))
-	log.New(out, "", 0).Println("paid:", first, "meanwhile:", busy, "failed:", fails, "lost:", lost, "without Redis:", gone)
+	away := post(payHandler(client, nil))
+	log.New(out, "", 0).Println("paid:", first, "meanwhile:", busy, "failed:", bad, "lost:", lost, "without Redis:", away)
 	return err
 }
 
