@@ -87,12 +87,12 @@ func ExampleWithoutAck() {
 	defer client.Close()
 	ctx := context.Background()
 
-	dead, err := relock.NewRedisLock("import", client, relock.WithExpiry(time.Hour)).Acquire(ctx)
+	dead, err := relock.NewRedisLock("backup", client, relock.WithExpiry(time.Hour)).Acquire(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(client.ForceUnlock(ctx, "import", "web-7 has burned down", relock.WithoutAck()))
-	fmt.Println(relock.NewRedisLock("import", client).TryLock(ctx))
+	fmt.Println(client.ForceUnlock(ctx, "backup", "web-7 has burned down", relock.WithoutAck()))
+	fmt.Println(relock.NewRedisLock("backup", client).Do(ctx, func(context.Context) error { return nil }))
 	fmt.Println(errors.Is(dead.Err(), relock.ErrForced))
 	// Output:
 	// <nil>

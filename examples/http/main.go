@@ -24,7 +24,7 @@ func payHandler(client *relock.Client, charge func(context.Context) error) http.
 		case relock.NotRun(err) && errors.Is(err, relock.ErrLockAcquiredByOthers):
 			http.Error(w, "is being paid", http.StatusConflict)
 		case relock.NotRun(err):
-			http.Error(w, "try busy later", http.StatusServiceUnavailable)
+			http.Error(w, "try again later", http.StatusServiceUnavailable)
 		case err != nil: // charge has failed, or the lock was lost while it ran
 			http.Error(w, "may be paid, look first", http.StatusInternalServerError)
 		}

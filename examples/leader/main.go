@@ -46,16 +46,15 @@ func campaign(ctx context.Context, client *relock.Client, lead func(context.Cont
 	if err != nil {
 		return err
 	}
-	leader := relock.NewLeader(locker, "leader")
-	return leader.Run(ctx, lead) // after a loss it campaigns again
+	return relock.NewLeader(locker, "leader").Run(ctx, lead) // after a loss it campaigns again
 }
 
 // depose is what an operator does, once the leader has a candidate behind it.
 func depose(ctx context.Context, client *relock.Client) error {
-	info, err := client.Inspect(ctx, "leader")
-	for ; err == nil &&
-		(info.Holder == nil || info.Holder.Label != "ann" || info.Waiting == 0); info, err = client.Inspect(ctx, "leader") {
+	i, err := client.Inspect(ctx, "leader")
+	for err == nil && (i.Holder == nil || i.Holder.Label != "ann" || i.Waiting == 0) {
 		time.Sleep(10 * time.Millisecond)
+		i, err = client.Inspect(ctx, "leader")
 	}
 	return errors.Join(err, client.ForceUnlock(ctx, "leader", "moves to another zone"))
 }

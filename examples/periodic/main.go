@@ -51,8 +51,8 @@ func run(ctx context.Context, out io.Writer, url string) error {
 func schedule(ctx context.Context, reports *queue.Queue, tick time.Time) {
 	for ; ctx.Err() == nil; tick = tick.Add(period) {
 		time.Sleep(time.Until(tick)) // with a long period, end this with ctx
-		if _, err := reports.Enqueue(ctx, queue.Task{ID: id(tick), Key: "report"}); err != nil &&
-			!errors.Is(err, queue.ErrDuplicate) && ctx.Err() == nil {
+		_, err := reports.Enqueue(ctx, queue.Task{ID: id(tick), Key: "report"})
+		if err != nil && !errors.Is(err, queue.ErrDuplicate) && ctx.Err() == nil {
 			log.Println(err) // another replica enqueues it
 		}
 	}

@@ -35,10 +35,10 @@ func run(ctx context.Context, out io.Writer, url string) error {
 	}
 	first, lines := relock.NewRedisLock("account:7", client, relock.WithFencing()), log.New(out, "", 0)
 	err = first.Do(ctx, func(paused context.Context) error {
-		next, write := relock.NewRedisLock("account:7", client, relock.WithFencing()),
-			func(ctx context.Context) error { return setBalance(ctx, db, 70) }
-		lines.Println("next holder:",
-			errors.Join(client.ForceUnlock(ctx, "account:7", "the holder is paused"), next.Do(ctx, write)))
+		next := relock.NewRedisLock("account:7", client, relock.WithFencing())
+		forced := client.ForceUnlock(ctx, "account:7", "the holder is paused")
+		err := next.Do(ctx, func(ctx context.Context) error { return setBalance(ctx, db, 70) })
+		lines.Println("next holder:", errors.Join(forced, err))
 		lines.Println("paused holder:", setBalance(context.WithoutCancel(paused), db, 30))
 		return nil
 	})
