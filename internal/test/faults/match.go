@@ -11,8 +11,9 @@ import (
 // call the proxy.
 type Match func(args []string) bool
 
-// Any reports whether a request matches, as all do.
-func Any([]string) bool { return true }
+// Any reports whether a request matches. All do but the PING with which a
+// connection begins: it is part of the dial.
+func Any(args []string) bool { return !strings.EqualFold(args[0], "PING") }
 
 // Command matches a command by its name.
 func Command(name string) Match {
