@@ -194,7 +194,7 @@ func TestSemaphoreMinimumHoldOfKilledProcesses(t *testing.T) {
 	limit, keep := 3, pick(60*time.Second, 2*time.Second)
 	c := newPermitContest(t, 2, 4, limit, keep)
 	w := watchStarts(t, c.server, keep)
-	for n := range 4 {
+	for n := range 7 { // for longer than two minimum holds
 		time.Sleep(keep / 3)
 		c.kill(n % 2)
 	}
