@@ -22,10 +22,10 @@ local stored = redis.pcall('HMGET', KEYS[1], 'hold', 'seq')
 if stored.err then
   return refused(stored)
 end
-if stored[1] == '!' .. ARGV[2] then
-  return absent(9)
-end
 if stored[1] ~= ARGV[2] then
+  if stored[1] == '!' .. ARGV[2] then
+    return absent(9)
+  end
   return absent(0)
 end
 local newest = tonumber(string.sub(stored[2], 2))

@@ -18,10 +18,10 @@ local stored = redis.pcall('HMGET', KEYS[1], 'hold')
 if stored.err then
   return refused(stored)
 end
-if stored[1] == '!' .. ARGV[1] then
-  return absent(9)
-end
 if stored[1] ~= ARGV[1] then
+  if stored[1] == '!' .. ARGV[1] then
+    return absent(9)
+  end
   return absent(0)
 end
 lengthen(ARGV[2])

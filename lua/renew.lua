@@ -18,10 +18,10 @@ local held = redis.pcall('GET', KEYS[1])
 if type(held) == 'table' then
   return refused(held)
 end
-if unmarked(held) == ARGV[1] then
-  return absent(9)
-end
 if held ~= ARGV[1] then
+  if unmarked(held) == ARGV[1] then
+    return absent(9)
+  end
   return absent(0)
 end
 lengthen(ARGV[2])

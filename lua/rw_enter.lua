@@ -27,10 +27,10 @@ if state == 'alien' then
   return absent(-1)
 end
 local entry, at = held(ARGV[1])
-if not entry and held('!' .. ARGV[1]) then
-  return absent(9)
-end
 if not entry then
+  if held('!' .. ARGV[1]) then
+    return absent(9)
+  end
   return absent(0)
 end
 local known = last_change(ARGV[1])

@@ -23,10 +23,10 @@ if state == 'alien' then
   return absent(-1)
 end
 local entry, at = held(ARGV[1])
-if not entry and held('!' .. ARGV[1]) then
-  return absent(9)
-end
 if not entry then
+  if held('!' .. ARGV[1]) then
+    return absent(9)
+  end
   return absent(0)
 end
 extend(ARGV[1], entry, at, lease)

@@ -65,7 +65,8 @@ func TestSemaphoreTenThousandPermitsCostLittle(t *testing.T) {
 	m := newManyPermits(t, n, 0)
 	newcomer := PermitNamed("c1", 2*n, "f", n, 0)
 	all, waiters, first := m.held, m.waiters, m.held[0]
-	marks := newcomer.End("end", "why", holdsOf(all[:256])...)
+	batch := holdsOf(all[:256])
+	marks, free := newcomer.End("end", "why", batch...), newcomer.End("free", "why", batch...)
 	for name, step := range map[string]struct {
 		held, waiters []Wait
 		script        script.Call
@@ -81,7 +82,7 @@ func TestSemaphoreTenThousandPermitsCostLittle(t *testing.T) {
 		"cancel":                  {all, waiters, first.Cancel(1), 0, time.Millisecond},
 		"poll":                    {all, waiters, waiters[0].Poll(string(waiters[0]), 5), 0, time.Millisecond},
 		"force":                   {all, waiters, marks, 0, 5 * time.Millisecond},
-		"force, and all are kept": {all, waiters, frees(all[:128]...), Keep, 5 * time.Millisecond},
+		"force, and all are kept": {all, waiters, free, Keep, 5 * time.Millisecond},
 	} {
 		machine := testkit.NewStopwatch(t)
 		var took []time.Duration

@@ -20,10 +20,12 @@ const minLook = time.Second
 // next returns the request that looks for the mark, unless the lease has ended,
 // or is too short.
 func (l marked) next() (script.Call, bool) {
-	if l.pause() == 0 || l.Check() != nil {
+	if l.Check() != nil {
 		return script.Call{}, false
 	}
-	return l.protocol.Renew(validity.CheckLength), true
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.protocol.Renew(validity.CheckLength), l.pause() > 0
 }
 
 // handle is Handle for a look. One that fails is not repeated soon: the lease
@@ -43,30 +45,22 @@ func (l marked) plan(now time.Time) {
 }
 
 // lookAt returns when to look next, and whether to look at all. There is no
-// look near the end of the lease: the hold ends then anyhow.
+// look near the end of the lease, or after it: the hold ends then anyhow.
 func (l marked) lookAt(now time.Time) (time.Time, bool) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	pause := l.pause()
-	if pause == 0 || l.Check() != nil || l.left(now) < pause*3/2 {
+	if pause == 0 || l.Over() != nil || l.Until().Sub(now) < pause*3/2 {
 		return time.Time{}, false
 	}
 	return now.Add(validity.Jitter(pause)), true
 }
 
-// left returns how long the lease is valid without a renewal.
-func (l marked) left(now time.Time) time.Duration {
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
-	return l.Until().Sub(now)
-}
-
 // pause returns a third of the longest lease that was requested, within its
-// limits, or 0 if the lease is too short to look.
+// limits, or 0 if the lease is too short to look; Mu must be held.
 func (l marked) pause() time.Duration {
-	l.Mu.Lock()
-	lease := l.maxRequested
-	l.Mu.Unlock()
-	if lease <= minLook {
+	if l.maxRequested <= minLook {
 		return 0
 	}
-	return min(max(lease/3, minLook), validity.MaxPause)
+	return min(max(l.maxRequested/3, minLook), validity.MaxPause)
 }

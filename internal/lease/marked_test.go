@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
@@ -52,6 +54,22 @@ func TestLongerLeaseLooks(t *testing.T) {
 			forced := testkit.Async(t, func() error { return other.ForceUnlock(t.Context(), "k", "why") })
 			require.ErrorIs(t, testkit.EndedWithin(t, h.Context(), testkit.Patience), relock.ErrForced)
 			require.NoError(t, testkit.ResultWithin(t, forced, testkit.Patience))
+		})
+	}
+}
+
+// However long a lease is, the holder learns within a minute that it is marked:
+// it is renewed, or looks, once a minute at least.
+func TestLongLeaseAsksEachMinute(t *testing.T) {
+	for name, length := range map[string]setting{"watched": watched(time.Hour), "fixed": fixed(time.Hour)} {
+		t.Run(name, func(t *testing.T) {
+			timed(t, func(t *testing.T, e *engine) {
+				h := e.take(t, lockspec.Plain, "k", length)
+				time.Sleep(10*time.Minute + time.Second)
+				require.GreaterOrEqual(t, e.calls(script.Renew), 10)
+				require.LessOrEqual(t, e.calls(script.Renew), 12, "jitter shortens a pause by a tenth at most")
+				require.NoError(t, h.Unlock())
+			})
 		})
 	}
 }
