@@ -19,7 +19,7 @@ type Force struct {
 	Name, Reason string
 	// AtOnce frees the lock without an acknowledgement.
 	AtOnce bool
-	// Ended is told the names of what is marked, or has ended, perhaps again.
+	// Ended gets the names of what is marked, or has ended, perhaps again.
 	Ended func(redisKey string, names []string)
 
 	request script.Call // of the lock's family
@@ -94,8 +94,7 @@ func (f *Force) lookThrough(ctx context.Context) (names []string, found bool, er
 	return names, true, nil
 }
 
-// round asks for the end of all that is pending, and notes what is left. An
-// error changes nothing.
+// round asks for the end of all that is pending, and notes what is left.
 //
 // A waiter whose reservation has gone may have made it a hold, which is to end
 // in its place.
