@@ -155,7 +155,7 @@ func TestRecipesAreShort(t *testing.T) {
 		switch filepath.Base(filepath.Dir(file)) {
 		case "competition", "flashsale", "quickstart":
 		default:
-			require.LessOrEqual(t, strings.Count(readFile(t, file), "\n"), 63, file)
+			require.LessOrEqual(t, strings.Count(readFile(t, file), "\n"), 60, file)
 		}
 	}
 }

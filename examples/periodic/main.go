@@ -29,14 +29,14 @@ func run(ctx context.Context, out io.Writer, url string) error {
 	if err != nil {
 		return err
 	}
-	lines, first, replicas := log.New(out, "", 0), time.Now().Truncate(period), sync.WaitGroup{}
+	lines, first, replicas := log.New(out, "", 0), time.Now().UTC().Truncate(period), sync.WaitGroup{}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	for range 3 { // each replica is a process in real life
 		replicas.Go(func() { schedule(ctx, reports, first) })
 		replicas.Go(func() {
 			lines.Println("a replica ends:", reports.Process(ctx, func(_ context.Context, d *queue.Delivery) error {
-				if lines.Println("report"); d.ID == id(first.Add(9*period)) {
+				if lines.Println("report"); d.ID == task(first.Add(9*period)).ID {
 					stop() // Process returns
 				}
 				return nil
@@ -48,14 +48,13 @@ func run(ctx context.Context, out io.Writer, url string) error {
 }
 
 // schedule enqueues each tick, as others do. WithUnique refuses what was done.
-func schedule(ctx context.Context, reports *queue.Queue, tick time.Time) {
+func schedule(ctx context.Context, q *queue.Queue, tick time.Time) {
 	for ; ctx.Err() == nil; tick = tick.Add(period) {
 		time.Sleep(time.Until(tick)) // with a long period, end this with ctx
-		_, err := reports.Enqueue(ctx, queue.Task{ID: id(tick), Key: "report"})
-		if err != nil && !errors.Is(err, queue.ErrDuplicate) && ctx.Err() == nil {
+		if _, err := q.Enqueue(ctx, task(tick)); err != nil && !errors.Is(err, queue.ErrDuplicate) && ctx.Err() == nil {
 			log.Println(err) // another replica enqueues it
 		}
 	}
 }
 
-func id(tick time.Time) string { return tick.UTC().Format(time.RFC3339Nano) }
+func task(t time.Time) queue.Task { return queue.Task{ID: t.Format(time.RFC3339Nano), Key: "report"} }

@@ -67,7 +67,7 @@ func TestReplicaDies(t *testing.T) {
 		return nil
 	}))
 	for n := range ticks {
-		require.Equal(t, 1, ran[id(first.Add(time.Duration(n)*period))], "tick %d", n)
+		require.Equal(t, 1, ran[task(first.Add(time.Duration(n)*period)).ID], "tick %d", n)
 	}
 	require.Len(t, ran, ticks)
 }

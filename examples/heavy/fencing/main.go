@@ -9,10 +9,9 @@ import (
 	"io"
 	"log"
 
-	_ "modernc.org/sqlite" // or the driver of your database
-
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/examples/internal/embedded"
+	_ "modernc.org/sqlite" // or the driver of your database
 )
 
 func main() { embedded.Main(run) }
@@ -29,16 +28,14 @@ func run(ctx context.Context, out io.Writer, url string) error {
 	}
 	defer db.Close()      //nolint:errcheck // it is in memory
 	db.SetMaxOpenConns(1) // each connection would have its own memory
-	if _, err := db.ExecContext(ctx, `CREATE TABLE account (id INT, balance INT, fence BIGINT NOT NULL DEFAULT 0);
-		INSERT INTO account (id, balance) VALUES (7, 100)`); err != nil {
+	if _, err := db.ExecContext(ctx, `CREATE TABLE account AS SELECT 7 AS id, 100 AS balance, 0 AS fence`); err != nil {
 		return err
 	}
 	first, lines := relock.NewRedisLock("account:7", client, relock.WithFencing()), log.New(out, "", 0)
 	err = first.Do(ctx, func(paused context.Context) error {
 		next := relock.NewRedisLock("account:7", client, relock.WithFencing())
-		forced := client.ForceUnlock(ctx, "account:7", "the holder is paused")
-		err := next.Do(ctx, func(ctx context.Context) error { return setBalance(ctx, db, 70) })
-		lines.Println("next holder:", errors.Join(forced, err))
+		write := func(ctx context.Context) error { return setBalance(ctx, db, 70) }
+		lines.Println("next holder:", errors.Join(client.ForceUnlock(ctx, "account:7", "it is paused"), next.Do(ctx, write)))
 		lines.Println("paused holder:", setBalance(context.WithoutCancel(paused), db, 30))
 		return nil
 	})
