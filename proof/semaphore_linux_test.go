@@ -138,7 +138,25 @@ var permitGrant = regexp.MustCompile(`"ZADD" "[^"]*" (?:"inf" "relock/1\|c[fu]" 
 type starts struct {
 	conn redis.Conn
 	done sync.WaitGroup
+	mu   sync.Mutex
 	at   []int64
+}
+
+func (w *starts) add(at int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at = append(w.at, at)
+}
+
+// await waits until more permits were granted than there are. On a busy machine
+// processes take long to start.
+func (w *starts) await(t *testing.T, limit int) {
+	t.Helper()
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.at) > limit
+	}, "permits are granted again")
 }
 
 func watchStarts(t *testing.T, s *redistest.Server, keep time.Duration) *starts {
@@ -154,7 +172,7 @@ func watchStarts(t *testing.T, s *redistest.Server, keep time.Duration) *starts 
 			}
 			if found := permitGrant.FindStringSubmatch(line); found != nil {
 				end, _ := strconv.ParseInt(found[1], 10, 64) // \d+
-				w.at = append(w.at, end-keep.Microseconds())
+				w.add(end - keep.Microseconds())
 			}
 		}
 	})
@@ -178,6 +196,7 @@ func TestSemaphoreRateOverProcesses(t *testing.T) {
 	time.Sleep(length / 2)
 	c.kill(1)
 	time.Sleep(length / 2)
+	w.await(t, limit)
 	at := w.stop()
 	_ = c.finish()
 	locktest.RequireRate(t, at, limit, keep)
@@ -194,10 +213,11 @@ func TestSemaphoreMinimumHoldOfKilledProcesses(t *testing.T) {
 	limit, keep := 3, pick(60*time.Second, 2*time.Second)
 	c := newPermitContest(t, 2, 4, limit, keep)
 	w := watchStarts(t, c.server, keep)
-	for n := range 7 { // for longer than two minimum holds
+	for n := range 4 {
 		time.Sleep(keep / 3)
 		c.kill(n % 2)
 	}
+	w.await(t, limit)
 	at := w.stop()
 	_ = c.finish()
 	t.Logf("%d grants", len(at))

@@ -105,9 +105,6 @@ esac
 
 compile "$modules"
 go list -export "$etcd_server" >/dev/null
-# A test of proof builds its package with a wrong clock, without the race
-# detector.
-go list -test -export "$root/proof" >/dev/null
 (
 	export GOWORK=off
 	compile . -C goredis
