@@ -58,7 +58,7 @@ func TestRefusalCostsNoFurtherRequest(t *testing.T) {
 			require.Error(t, call(t.Context())) // the server knows the script now
 			var requests atomic.Int64
 			p.On(func(args []string) bool {
-				if !isCancel(args) { // of the queue entry; the call does not wait for it
+				if faults.Any(args) && !isCancel(args) { // of the queue entry; the call does not wait for it
 					requests.Add(1)
 				}
 				return false

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -199,7 +198,7 @@ func (c *waiterCell) givesUp() {
 		q.Unlock(h)
 	}
 	last := behind.Granted()
-	c.awaitClaim()
+	c.awaitClaim(last)
 	before := c.Read()
 	c.awaitFault()
 	c.Proxy.Release()
@@ -350,11 +349,9 @@ func (c *transferCell) requireUnharmed(w, waits *locktest.Waiting) {
 }
 
 // awaitClaim waits until the claim of a hold that was granted by a message is
-// executed.
-func (c *waiterCell) awaitClaim() {
+// answered, as Extend does. The claim may be sent again until then, and sets the
+// expiry each time.
+func (c *waiterCell) awaitClaim(h relock.Hold) {
 	c.Helper()
-	testkit.Eventually(c, testkit.Patience, func() bool {
-		text, ok := c.State().Content.(string)
-		return !ok || !strings.HasPrefix(text, lockspec.Reservation(""))
-	}, "the lock is claimed")
+	require.NoError(c, h.Extend(context.Background(), locktest.FaultLease))
 }
