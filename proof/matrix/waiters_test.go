@@ -349,8 +349,8 @@ func (c *transferCell) requireUnharmed(w, waits *locktest.Waiting) {
 }
 
 // awaitClaim waits until the claim of a hold that was granted by a message is
-// answered, as Extend does. The claim may be sent again until then, and sets the
-// expiry each time.
+// answered, as Extend does. The claim may be sent again until then, and sets
+// the expiry each time.
 func (c *waiterCell) awaitClaim(h relock.Hold) {
 	c.Helper()
 	require.NoError(c, h.Extend(context.Background(), locktest.FaultLease))
