@@ -18,8 +18,8 @@
 // # Fair and unfair
 //
 // An unfair lock, the default, is one key that a transaction makes when it is
-// absent. Goroutines that wait with one Locker do so in a line in memory; the
-// first of them alone watches the key. A fair one ([WithFair]) is a folder in
+// absent. Goroutines that wait with one Locker do so in a line in memory; only
+// the first of them watches the key. A fair one ([WithFair]) is a folder in
 // which each call has its own key; the oldest is the hold, and each of the
 // others watches the one before it. Neither wakes more than one call of each
 // process when a lock is released.

@@ -9,8 +9,8 @@
 // or that of a group. It knows which only by the interface grant.
 //
 // A group is built on a [validity.Validity], a lease on a [validity.Renewal],
-// which adds the job in a worker. So is a delivery of a task, in package queue.
-// It is no lease: it has no levels, no waiters and no hand-off.
+// which adds the job in a worker. A delivery of a task, in package queue, is
+// built on one too. It is no lease: it has no levels, waiters or hand-off.
 //
 // Unlock begins in unlock.go, and what it sends is in release.go; package
 // background retries what was not answered. Before that, handoff.go looks for a

@@ -155,7 +155,7 @@ func TestManyCalls(t *testing.T) {
 }
 
 // The last call that leaves without an answer ends the outage: nobody waits.
-// One that waits behind another call of its process is none that fails.
+// A call that waits behind another one of its process does not count as failed.
 func TestCallsThatLeave(t *testing.T) {
 	onBench(t, func(b *bench) {
 		first, second := b.begin(), b.begin()

@@ -1,6 +1,6 @@
-// Package taskdouble owns the way from the double of a task queue, in package
-// relocktest, to the inside of package queue: its settings, its deliveries, and
-// the rules by which Process settles them.
+// Package taskdouble gives the double of a task queue, in package relocktest,
+// access to the inside of package queue: its settings, its deliveries, and the
+// rules by which Process settles them.
 //
 // Its variable is set while the packages of a program are initialised, and
 // never changes after that.

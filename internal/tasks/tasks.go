@@ -1,4 +1,4 @@
-// Package tasks owns the goroutines of a client. It starts them until the
+// Package tasks runs the goroutines of a client. It starts them until the
 // client is closed, and then waits for them.
 package tasks
 

@@ -59,8 +59,8 @@ func (c *Cluster) Return(tb testing.TB, old *Server) (master *Server) {
 	return c.masterAmong(tb, c.shardOf(old))
 }
 
-// TakeOver makes a replica the master, without a word to the old one: that
-// takes writes until it learns of it.
+// TakeOver makes a replica the master without asking the old one, which takes
+// writes until it learns of it.
 func (c *Cluster) TakeOver(tb testing.TB, master *Server) {
 	tb.Helper()
 	c.Replicas(master)[0].Do(tb, "CLUSTER", "FAILOVER", "TAKEOVER")

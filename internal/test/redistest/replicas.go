@@ -77,7 +77,7 @@ func await(tb testing.TB, what string, done func() bool) {
 	testkit.Eventually(tb, testkit.Patience, done, what)
 }
 
-// wrongPassword is none that a server knows.
+// wrongPassword is not the password of any server.
 const wrongPassword = "wrong"
 
 // CutReplication ends the links of replicas. They log in with a password that
