@@ -50,11 +50,8 @@ type Hold interface {
 	// or some of those of a [MultiLock] or [RedLock], may already be longer.
 	Extend(ctx context.Context, d time.Duration) error
 
-	// Unlock ends the hold, whatever it returns. It returns nil if the lock was
-	// released. It returns [ErrLockLost] with [ErrNotHeld] if the hold was lost
-	// before, and [ErrNotHeld] if it was already unlocked. It returns
-	// [ErrUnconfirmed] if the server did not answer or refused, and [ErrClosed]
-	// if the client was closed before. ctx only provides values: Unlock works
+	// Unlock ends the hold, whatever it returns. The package documentation
+	// lists its errors under Outcomes. ctx only provides values: Unlock works
 	// even if ctx is cancelled.
 	Unlock(ctx context.Context) error
 }

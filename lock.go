@@ -17,8 +17,7 @@ type Mutex interface {
 	Lock(ctx context.Context) error
 	// TryLock makes one attempt.
 	TryLock(ctx context.Context) error
-	// Unlock ends what Lock or TryLock acquired, whatever it returns, except
-	// for [ErrInvalid].
+	// Unlock ends what Lock or TryLock acquired, as [RedisLock.Unlock] does.
 	Unlock(ctx context.Context) error
 	// Do runs fn between Lock and Unlock, as [RedisLock.Do] does.
 	Do(ctx context.Context, fn func(context.Context) error) error
@@ -77,8 +76,7 @@ func (l *RedisLock) Acquire(ctx context.Context) (Hold, error) { return l.base.A
 
 // Unlock releases what Lock or TryLock of this object acquired. It ends the
 // hold, whatever it returns, except for [ErrInvalid]. It works even if ctx is
-// cancelled. It returns [ErrNotHeld] if there is no hold. See [Hold] for its
-// other errors.
+// cancelled. The package documentation lists its errors under Outcomes.
 func (l *RedisLock) Unlock(ctx context.Context) error { return l.base.Unlock(ctx) }
 
 func newRedisLock(b base) *RedisLock {

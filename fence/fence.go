@@ -4,6 +4,12 @@
 // overwrite what the next holder has written. For other stores see
 // docs/fencing.md.
 //
+// In the function of Do of a lock with [relock.WithFencing]:
+//
+//	hold, held := relock.HoldFromContext(ctx, "stock")
+//	...
+//	err := fence.Set(ctx, client, "stock", "17", hold.Fence(), time.Hour)
+//
 // The idea is Martin Kleppmann's:
 // https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
 package fence

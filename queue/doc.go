@@ -26,11 +26,10 @@
 // Tasks with one key are processed one at a time, in the order of Enqueue. A
 // task blocks its key until it is acknowledged, removed or a dead letter,
 // retries included. A delayed task joins its key when it is due.
-//
-// # Where things are
-//
-// docs/internals/queue-design.md has the keys in Redis, the scripts, and why
-// they are safe. enqueue.go, receiver.go, delivery.go and process.go follow a
-// task through the package; settler.go sends settles together. The package
-// starts goroutines in Process only, which waits for them.
 package queue
+
+// Where things are: docs/internals/queue-design.md has the keys in Redis, the
+// scripts, and why they are safe. enqueue.go, receiver.go, delivery.go and
+// process.go follow a task through the package; settler.go sends settles
+// together. The package starts goroutines in Process only, which waits for
+// them.

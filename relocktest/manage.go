@@ -103,7 +103,7 @@ func (q *Queue) dead() (all []queue.DeadTask) {
 }
 
 // Requeue queues dead letters once more, as new tasks that are due immediately.
-// It returns how many there were.
+// It returns the number queued.
 func (q *Queue) Requeue(ctx context.Context, ids ...string) (queued int, err error) {
 	if err = q.ready(ctx); err == nil && slices.Contains(ids, "") {
 		err = fmt.Errorf("%w: ids[%d]: is empty", relock.ErrInvalid, slices.Index(ids, ""))
@@ -115,7 +115,7 @@ func (q *Queue) Requeue(ctx context.Context, ids ...string) (queued int, err err
 }
 
 // RequeueDied queues the dead letters once more that died at from or later, and
-// before until. A zero time is no bound. It returns how many there were.
+// before until. A zero time is no bound. It returns the number queued.
 func (q *Queue) RequeueDied(ctx context.Context, from, until time.Time) (queued int, err error) {
 	if err = q.ready(ctx); err == nil && !until.IsZero() && until.Before(from) {
 		err = fmt.Errorf("%w: until: %v is before from, %v", relock.ErrInvalid, until, from)
