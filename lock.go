@@ -55,9 +55,9 @@ func NewRedisLock(key string, client *Client, opts ...LockOption) *RedisLock {
 	return newRedisLock(newBase(key, client, opts, lockspec.Plain))
 }
 
-// Do acquires the lock as Lock does, runs fn, and unlocks. The context of fn is
-// cancelled with ctx, and when the hold is lost. It carries the hold, see
-// [HoldFromContext].
+// Do acquires the lock as Lock does: in one attempt, unless [WithBlock] is
+// given. It then runs fn, and unlocks. The context of fn is cancelled with ctx,
+// and when the hold is lost. It carries the hold, see [HoldFromContext].
 //
 // If fn was not run, the error is an [*Error] with Op "lock", and [NotRun]
 // reports it. Otherwise it is fn's own error. If the hold was lost before the
