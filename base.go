@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/kinds/resume"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 )
@@ -193,7 +194,7 @@ func (b *base) String() string { return "lock " + strconv.Quote(b.target.Key) }
 
 // op returns the operation of an acquiring call, for its error.
 func (b *base) op() string {
-	if _, resumed := b.how.(acquire.Resume); resumed {
+	if _, resumed := b.how.(resume.Lock); resumed {
 		return "resume"
 	}
 	return "lock"

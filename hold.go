@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/carried"
 	"github.com/relock-go/relock/internal/holds"
+	"github.com/relock-go/relock/internal/kinds/resume"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 )
@@ -200,6 +200,6 @@ func (c *Client) Resume(ctx context.Context, token string, opts ...LockOption) (
 		return nil, wrap("resume", "", err)
 	}
 	b := newBase(string(from.Key), c, opts, from.Kind())
-	b.use(acquire.NewResume(&b.target, from))
+	b.use(resume.New(&b.target, from))
 	return b.hold(ctx, false)
 }

@@ -3,7 +3,7 @@ package relock
 import (
 	"context"
 
-	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/kinds/plain"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
@@ -29,7 +29,6 @@ var (
 	_ Mutex = (*RedisLock)(nil)
 	_ Mutex = (*ReentrantLock)(nil)
 	_ Mutex = (*MultiLock)(nil)
-	_ Mutex = (*RedLock)(nil)
 	_ Mutex = (*RWLock)(nil)
 )
 
@@ -43,7 +42,7 @@ var (
 // of another goroutine. [Hold] and Do cannot make this mistake.
 type RedisLock struct {
 	base
-	plain acquire.Plain
+	plain plain.Lock
 }
 
 // NewRedisLock returns the lock with this name on client. It is cheap, does no
@@ -81,7 +80,7 @@ func (l *RedisLock) Unlock(ctx context.Context) error { return l.base.Unlock(ctx
 
 func newRedisLock(b base) *RedisLock {
 	l := &RedisLock{base: b}
-	l.plain = acquire.NewPlain(&l.target)
+	l.plain = plain.New(&l.target)
 	l.use(&l.plain)
 	return l
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/kinds/multilock"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
@@ -50,7 +50,7 @@ import (
 // Goroutines may share it, like a RedisLock.
 type MultiLock struct {
 	base
-	multi *acquire.Multi
+	multi *multilock.Lock
 }
 
 // maxKeys limits the work of one script.
@@ -73,7 +73,7 @@ func NewMultiLock(keys []string, client *Client, opts ...LockOption) *MultiLock 
 		lockspec.CheckKey(&m, key)
 	}
 	l := &MultiLock{base: newBaseWith(m, strings.Join(keys, ","), client, opts, lockspec.Multi)}
-	l.multi = acquire.NewMulti(&l.target, keys)
+	l.multi = multilock.New(&l.target, keys)
 	l.use(l.multi)
 	return l
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/kinds/redlock"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 )
@@ -62,8 +62,10 @@ import (
 // It is neither reentrant nor fair. Goroutines may share it, like a RedisLock.
 type RedLock struct {
 	base
-	quorum *acquire.Quorum
+	quorum *redlock.Lock
 }
+
+var _ Mutex = (*RedLock)(nil)
 
 // minNodes is the smallest number of nodes that survives the loss of one.
 const minNodes = 3
@@ -88,7 +90,7 @@ func NewRedLock(key string, clients []*Client, opts ...LockOption) *RedLock {
 		first = clients[0]
 	}
 	l := &RedLock{base: newBaseWith(m, key, first, opts, lockspec.Quorum)}
-	l.quorum = acquire.NewQuorum(&l.target, managersOf(clients), nodeError)
+	l.quorum = redlock.New(&l.target, managersOf(clients), nodeError)
 	l.use(l.quorum)
 	return l
 }

@@ -3,7 +3,7 @@ package relock
 import (
 	"context"
 
-	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/kinds/reentrant"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
@@ -32,7 +32,7 @@ type ReentrantLock struct {
 // Unlock, and the goroutine is the owner.
 func NewReentrantLock(key string, client *Client, opts ...LockOption) *ReentrantLock {
 	l := &ReentrantLock{newBase(key, client, opts, lockspec.Reentrant)}
-	l.use(acquire.NewReentrant(&l.target))
+	l.use(reentrant.New(&l.target))
 	return l
 }
 
@@ -44,5 +44,5 @@ func (l *ReentrantLock) HoldCount(ctx context.Context) int {
 	if l.ready(ctx) != nil {
 		return 0
 	}
-	return acquire.NewReentrant(&l.target).Depth(ctx)
+	return reentrant.New(&l.target).Depth(ctx)
 }

@@ -3,7 +3,7 @@ package relock
 import (
 	"context"
 
-	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/kinds/rwlock"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
@@ -50,8 +50,8 @@ func NewRWLock(key string, client *Client, opts ...LockOption) *RWLock {
 	l := &RWLock{base: newBase(key, client, opts, lockspec.Write)}
 	l.reading = l.base
 	l.reading.target.Settings.Kind = lockspec.Read
-	l.use(acquire.NewReadWrite(&l.target))
-	l.reading.use(acquire.NewReadWrite(&l.reading.target))
+	l.use(rwlock.New(&l.target))
+	l.reading.use(rwlock.New(&l.reading.target))
 	return l
 }
 

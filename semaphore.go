@@ -4,7 +4,7 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/kinds/semaphore"
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
@@ -50,7 +50,7 @@ func NewSemaphore(key string, permits int, client *Client, opts ...LockOption) *
 	m.Check(permits >= minPermits && permits <= maxPermits, "permits: %d is not %d to %d", permits, minPermits, maxPermits)
 	s := &Semaphore{newBaseWith(m, key, client, opts, lockspec.Semaphore)}
 	s.base.target.Settings.Permits = int32(min(max(permits, 0), maxPermits))
-	s.base.use(acquire.NewSemaphore(&s.base.target))
+	s.base.use(semaphore.New(&s.base.target))
 	return s
 }
 

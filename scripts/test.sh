@@ -85,7 +85,8 @@ fi
 # fail where the machine is busy: the packages with many such tests run a few
 # together, and those that usually wait side by side.
 root=$(go list .)
-timed="$root/internal/acquire $root/internal/waitqueue $root/internal/redis/conns $root $root/proof/matrix $root/internal/lease $root/examples/flashsale"
+kinds="$root/internal/kinds/redlock $root/internal/kinds/multilock $root/internal/kinds/reentrant $root/internal/kinds/rwlock $root/internal/kinds/semaphore"
+timed="$kinds $root/internal/acquire $root/internal/waitqueue $root/internal/redis/conns $root $root/proof/matrix $root/internal/lease $root/examples/flashsale"
 modules=$(go list -m -f '{{.Dir}}/...')
 # shellcheck disable=SC2086 # one word for each module
 others=$(go list $modules | LC_ALL=C sort -u)

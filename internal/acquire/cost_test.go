@@ -54,19 +54,19 @@ func TestMultiLockOfAHundredKeysIsFast(t *testing.T) {
 	keys := locktest.Numbered("account:", 100)
 	for name, opts := range map[string][]relock.LockOption{"plain": nil, "fenced": {relock.WithFencing()}} {
 		t.Run(name, func(t *testing.T) {
-			b := benchOn(t, costServer(t))
+			b := locktest.BenchOn(t, costServer(t))
 			best := map[string]time.Duration{} // of each script
-			l := relock.NewMultiLock(keys, b.client, append(opts, relock.WithWatchdog(time.Hour))...)
+			l := relock.NewMultiLock(keys, b.Client, append(opts, relock.WithWatchdog(time.Hour))...)
 			require.NoError(t, l.Do(t.Context(), locktest.Nothing)) // the server knows the fenced scripts now
 			for range 30 {
-				b.server.Do(t, "SLOWLOG", "RESET")
+				b.Server.Do(t, "SLOWLOG", "RESET")
 				for range 10 { // a server that was idle for a second is slow at first
 					require.NoError(t, l.Do(t.Context(), locktest.Nothing))
 				}
 				h := locktest.Take(t, l.Acquire)
-				renewGroup(t, h)
+				locktest.RenewGroup(t, h)
 				require.NoError(t, h.Unlock(t.Context()))
-				for _, r := range runs(t, b.server) {
+				for _, r := range runs(t, b.Server) {
 					best[r.digest] = min(r.took, cmp.Or(best[r.digest], r.took))
 				}
 				if slowest(best) < costLimit {
@@ -76,7 +76,7 @@ func TestMultiLockOfAHundredKeysIsFast(t *testing.T) {
 			t.Logf("the fastest run of each script: %v", best)
 			require.Len(t, best, 3, "acquire, renew, release")
 			require.Less(t, slowest(best), costLimit)
-			b.requireNothingLeft(keys...)
+			b.RequireNothingLeft(keys...)
 		})
 	}
 }
@@ -88,16 +88,16 @@ func slowest(best map[string]time.Duration) time.Duration {
 // A thousand levels of a reentrant or a read/write lock make no slow script.
 func TestThousandLevelsAreFast(t *testing.T) {
 	const levels = 1000
-	b := benchOn(t, costServer(t))
+	b := locktest.BenchOn(t, costServer(t))
 	lease := relock.WithExpiry(5 * time.Minute) // no renewal comes between
 	for name, l := range map[string]relock.Mutex{
-		"ReentrantLock": relock.NewReentrantLock("reentrant", b.client, lease),
-		"RWLock":        relock.NewRWLock("rw", b.client, lease),
+		"ReentrantLock": relock.NewReentrantLock("reentrant", b.Client, lease),
+		"RWLock":        relock.NewRWLock("rw", b.Client, lease),
 	} {
 		t.Run(name, func(t *testing.T) {
 			best := slices.Repeat([]time.Duration{time.Hour}, 2*levels) // of each script over all rounds, which do the same
 			for range 10 {
-				b.server.Do(t, "SLOWLOG", "RESET")
+				b.Server.Do(t, "SLOWLOG", "RESET")
 				for range levels {
 					require.NoError(t, l.Lock(t.Context()))
 				}
@@ -105,7 +105,7 @@ func TestThousandLevelsAreFast(t *testing.T) {
 					require.NoError(t, l.Unlock(t.Context()))
 				}
 				require.ErrorIs(t, l.Unlock(t.Context()), relock.ErrNotHeld)
-				all := runs(t, b.server)
+				all := runs(t, b.Server)
 				require.Len(t, all, len(best))
 				for n := range best {
 					best[n] = min(best[n], all[n].took)
@@ -115,7 +115,7 @@ func TestThousandLevelsAreFast(t *testing.T) {
 				}
 			}
 			t.Logf("the slowest script: %v", slices.Max(best))
-			require.Zero(t, b.client.Stats().Held)
+			require.Zero(t, b.Client.Stats().Held)
 			require.Less(t, slices.Max(best), costLimit)
 		})
 	}

@@ -12,7 +12,7 @@ import (
 
 // explain is called when a call ends: it waits no more. explain adds to its
 // final error that its own client has the lock, or that it made one attempt.
-func (w *wait) explain(err error) error {
+func (w *Wait) explain(err error) error {
 	err = w.explainOwn(err)
 	w.endOutage(err)
 	w.end()
@@ -20,36 +20,36 @@ func (w *wait) explain(err error) error {
 	case err == nil || lockspec.ContextEnd(err) != nil || errors.Is(err, errs.ErrQuorum):
 		return err
 	case errors.Is(err, errs.ErrLockAcquiredByOthers):
-		if !w.block {
+		if !w.Block {
 			return refusedOnce(err, w.Settings)
 		}
 	}
 	return err
 }
 
-// refusal returns the answer of a script that acquires a lock as an error, or
+// Refusal returns the answer of a script that acquires a lock as an error, or
 // nil for a grant. ms is the part of the answer that says how long a minimum
 // hold keeps the lock, see [script.KeptUntil].
-func (w *wait) refusal(code int64, answer any, ms int) error {
-	err := reasonOf(code, answer, w.Settings)
+func (w *Wait) Refusal(code int64, answer any, ms int) error {
+	err := ReasonOf(code, answer, w.Settings)
 	if err == nil {
 		return nil
 	}
-	return kept(err, script.KeptUntil(answer, ms))
+	return Kept(err, script.KeptUntil(answer, ms))
 }
 
-// kept adds to the error of a refused call until when a minimum hold keeps the
+// Kept adds to the error of a refused call until when a minimum hold keeps the
 // lock, unless that is over.
-func kept(err error, until time.Time) error {
+func Kept(err error, until time.Time) error {
 	if errors.Is(err, errs.ErrLockAcquiredByOthers) && until.After(time.Now()) {
 		return errs.Kept(err, until)
 	}
 	return err
 }
 
-// reasonOf returns the answer of a script that acquires a lock as an error, or
+// ReasonOf returns the answer of a script that acquires a lock as an error, or
 // nil for a grant.
-func reasonOf(code int64, answer any, s *lockspec.Spec) error {
+func ReasonOf(code int64, answer any, s *lockspec.Spec) error {
 	switch code {
 	case script.Ours:
 		return nil

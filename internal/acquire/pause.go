@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -18,10 +19,35 @@ type hint struct {
 	only    [1]*lease.Manager
 }
 
+// Nodes are the servers of a call for a lock on several of them. It notes the
+// outages of each.
+type Nodes interface {
+	// Clients returns the clients of the servers.
+	Clients() []*lease.Manager
+	// Life returns a context that is cancelled when so many clients were closed
+	// that the call cannot get the lock.
+	Life() context.Context
+	// NoteServers notes which servers were missing in the last attempt, which
+	// has ended with err.
+	NoteServers(err error)
+	// EndOutages ends the call's part in the outages of its servers. The call
+	// has ended with err.
+	EndOutages(err error)
+}
+
+// life returns a context that is cancelled when the client is closed, or too
+// many clients of a lock on several servers.
+func (w *Wait) life() context.Context {
+	if w.Nodes != nil {
+		return w.Nodes.Life()
+	}
+	return w.client.Life
+}
+
 // begin counts the call as waiting, until its end. The first time that it waits
 // for a key, it sets the timer of the hint.
-func (w *wait) begin() {
-	if w.hint == nil || w.hint.Key != w.key {
+func (w *Wait) begin() {
+	if w.hint == nil || w.hint.Key != w.Key {
 		w.stopHint()
 		w.hint = w.newHint(time.Now())
 		w.hint.Timer = time.AfterFunc(w.Settings.Lease, w.hint.ring)
@@ -34,10 +60,10 @@ func (w *wait) begin() {
 
 // newHint returns the hint of a call that has waited since then, without its
 // timer.
-func (w *wait) newHint(since time.Time) *hint {
-	h := &hint{Waiting: lease.Waiting{Key: w.key, Owner: w.owner, Since: since, Kind: w.Settings.Kind}}
-	if w.nodes != nil {
-		h.clients = w.nodes.clients()
+func (w *Wait) newHint(since time.Time) *hint {
+	h := &hint{Waiting: lease.Waiting{Key: w.Key, Owner: w.Owner, Since: since, Kind: w.Settings.Kind}}
+	if w.Nodes != nil {
+		h.clients = w.Nodes.Clients()
 	} else {
 		h.only[0] = w.client
 		h.clients = h.only[:]
@@ -57,24 +83,24 @@ func (h *hint) warn() {
 }
 
 // end undoes begin when the call ends, except for the timer.
-func (w *wait) end() {
+func (w *Wait) end() {
 	if w.counted {
 		w.counted = false
 		w.client.Waiting.Add(-1)
 	}
 }
 
-// waited reports whether the call has paused for the lock.
-func (w *wait) waited() bool { return w.hint != nil }
+// Waited reports whether the call has paused for the lock.
+func (w *Wait) Waited() bool { return w.hint != nil }
 
-func (w *wait) stopHint() {
+func (w *Wait) stopHint() {
 	if w.hint != nil {
 		w.hint.Stop()
 	}
 }
 
-// others returns how many other calls of the client wait.
-func (w *wait) others() int64 {
+// Others returns how many other calls of the client wait.
+func (w *Wait) Others() int64 {
 	n := w.client.Waiting.Load()
 	if w.counted {
 		n--
@@ -84,25 +110,25 @@ func (w *wait) others() int64 {
 
 // noteServer notes whether the last attempt has found a server that it can use.
 // A lock on several servers notes each of them.
-func (w *wait) noteServer(err error) {
+func (w *Wait) noteServer(err error) {
 	switch {
-	case w.nodes != nil:
-		w.nodes.noteNodes(err)
+	case w.Nodes != nil:
+		w.Nodes.NoteServers(err)
 	case isUnserved(err):
-		w.client.Outages.Failed(&w.outage, w.address(err), w.others()+1, err)
+		w.client.Outages.Failed(&w.Outage, w.address(err), w.Others()+1, err)
 	default:
 		w.noteAnswer()
 	}
 }
 
-func (w *wait) noteAnswer() {
-	w.client.Outages.Answered(&w.outage, func() string { return w.address(nil) })
+func (w *Wait) noteAnswer() {
+	w.client.Outages.Answered(&w.Outage, func() string { return w.address(nil) })
 }
 
 // address returns the address of the server at which an attempt has ended with
 // err.
-func (w *wait) address(err error) string {
-	return driver.AddressOf(w.client.Driver, w.client.RedisKey(w.key), err)
+func (w *Wait) address(err error) string {
+	return driver.AddressOf(w.client.Driver, w.client.RedisKey(w.Key), err)
 }
 
 // isUnserved reports whether an attempt has failed because of its server, or on
@@ -112,26 +138,26 @@ func isUnserved(err error) bool {
 }
 
 // endOutage ends the call's part in an outage.
-func (w *wait) endOutage(err error) {
+func (w *Wait) endOutage(err error) {
 	switch {
-	case w.nodes != nil:
-		w.nodes.endOutages(err)
+	case w.Nodes != nil:
+		w.Nodes.EndOutages(err)
 	case err != nil:
-		w.client.Outages.End(&w.outage, w.others())
-	case w.block:
+		w.client.Outages.End(&w.Outage, w.Others())
+	case w.Block:
 		w.noteAnswer()
 	}
 }
 
 // explainOwn adds to the error of a call that may wait that its own client has
 // the lock. A short wait may end before its first pause.
-func (w *wait) explainOwn(err error) error {
-	if err == nil || !w.block {
+func (w *Wait) explainOwn(err error) error {
+	if err == nil || !w.Block {
 		return err
 	}
 	h := w.hint
 	if h == nil {
-		h = w.newHint(w.client.Outages.Since(&w.outage))
+		h = w.newHint(w.client.Outages.Since(&w.Outage))
 	}
 	for _, m := range h.clients {
 		if explained := m.Explain(err, h.Waiting); explained != err { //nolint:errorlint // whether it was changed

@@ -107,7 +107,7 @@ func (u *clusterUser) handOff(poll time.Duration, ready func(s *redistest.Server
 	u.Helper()
 	h := locktest.Take(u, relock.NewRedisLock(u.name, u.clients[0]).Acquire)
 	opts := []relock.LockOption{
-		relock.WithBlockTimeout(testkit.Patience), relock.WithPollInterval(poll), relock.WithWatchdog(4 * seldom),
+		relock.WithBlockTimeout(testkit.Patience), relock.WithPollInterval(poll), relock.WithWatchdog(4 * locktest.Seldom),
 	}
 	granted := testkit.Async(u, func() error {
 		return relock.NewRedisLock(u.name, u.clients[1], opts...).Do(u.Context(), locktest.Nothing)
@@ -120,7 +120,8 @@ func (u *clusterUser) handOff(poll time.Duration, ready func(s *redistest.Server
 func (u *clusterUser) requireNotified() {
 	u.Helper()
 	for range 3 {
-		u.handOff(seldom, func(s *redistest.Server, key string) { locktest.AwaitSubscribed(u, s, key, u.clients[1]) })
+		u.handOff(locktest.Seldom,
+			func(s *redistest.Server, key string) { locktest.AwaitSubscribed(u, s, key, u.clients[1]) })
 	}
 }
 

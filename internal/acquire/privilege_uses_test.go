@@ -200,7 +200,7 @@ const patience = 8 * time.Second
 
 // handOff has one client hand a lock off to another, while the third gives up.
 func (b *privilegeBench) handOff(m locktest.QueueMode, holder, waiter, other *relock.Client) error {
-	opts := append(polledSeldom(), relock.WithBlockTimeout(patience)) // without a message, it ends by that
+	opts := append(locktest.PolledSeldom(), relock.WithBlockTimeout(patience)) // without a message, it ends by that
 	h, err := m.Lock(holder, opts...).TryAcquire(b.Context())
 	if err != nil {
 		return err

@@ -30,8 +30,8 @@ func (t *Target) Use(m *lease.Manager, key string) {
 // RedisKey returns the key of the lock in Redis.
 func (t *Target) RedisKey() string { return t.redisKey }
 
-// ready returns an error if a call cannot begin.
-func (t *Target) ready(ctx context.Context) error {
+// Ready returns an error if a call cannot begin.
+func (t *Target) Ready(ctx context.Context) error {
 	switch {
 	case t.Manager.Life.Err() != nil:
 		return errs.ErrClosed
@@ -64,10 +64,10 @@ func (t *Target) ownerID(ctx context.Context, of lockspec.Family) (string, error
 	return t.Manager.Identity.Goroutine(), nil
 }
 
-// cleanup returns the release of a hold that requests without a grant may have
+// Cleanup returns the release of a hold that requests without a grant may have
 // made, or may still make. The grant would have been the first change of the
 // levels, so the release is the second one.
-func cleanup(key string, p lease.Protocol, s *lockspec.Spec, d script.Indeterminate) *background.Release {
+func Cleanup(key string, p lease.Protocol, s *lockspec.Spec, d script.Indeterminate) *background.Release {
 	release := p.Release(lease.Levels{}, 2, 0)
 	return background.NewRelease(key, s.Expiry(), s.Lease, d, func(time.Time) script.Call { return release })
 }

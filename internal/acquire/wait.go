@@ -16,40 +16,53 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// wait is one call that acquires a lock. It makes attempts, and pauses between
-// them if the call may wait.
-type wait struct {
+// Wait is one call that acquires a lock. It makes attempts, and pauses between
+// them if the call may wait. Its exported fields belong to the kind, which sets
+// them before or during an attempt.
+type Wait struct {
 	waitqueue.Call
-	client  *lease.Manager
-	key     string          // that the last reason is about
-	life    context.Context // of the client, or of a RedLock's clients
-	block   bool            // the call may wait
-	counted bool            // as one that waits
-	cancel  context.CancelFunc
-	owner   *lease.Owner // nil for a lock without owners
-	hint    *hint        // see begin; nil until the first pause
-	outage  outage.Call  // of a call on one client
-	nodes   *redAttempt  // of a RedLock, which notes each node; else nil. An interface costs 16 bytes a lock
+	Block bool // the call may wait
 
-	// The call's queue entry. It is nil if the call does not wait and may
-	// overtake waiters.
-	queued *waitqueue.Entry
+	// Key is the key that the last reason is about. It is that of the lock,
+	// unless an attempt for several keys names another.
+	Key string
+	// Owner is nil for a lock without owners.
+	Owner *lease.Owner
+	// Nodes is nil for a lock on one server.
+	Nodes Nodes
+	// Outage is the part that a call on one server has in an outage.
+	Outage outage.Call
+	// Queued is the call's queue entry. It is nil if the call does not wait and
+	// may overtake waiters.
+	Queued *waitqueue.Entry
+	// Rest is the time until the next attempt, if the last one has computed it,
+	// otherwise 0.
+	Rest time.Duration
+
+	client  *lease.Manager
+	cancel  context.CancelFunc
+	hint    *hint // see begin; nil until the first pause
+	counted bool  // as one that waits
 	// The call's local waiter while it is the first of its line, for an unfair
 	// lock. It is nil once another call hands the lock to it.
 	waiter *waitqueue.Waiter
 	last   error         // the last reason seen
 	pause  time.Duration // the last pause, which grows after errors of the server
-	rest   time.Duration // until the next attempt, if the last one has computed it; otherwise 0
 }
 
-func newWait(ctx, life context.Context, t *Target, block bool) *wait {
+// Compete acquires a lock for a call: it makes attempts, and waits between them
+// if the call may.
+type Compete func(w *Wait) (*lease.Hold, error)
+
+// NewWait begins a call for the lock. Run completes it.
+func NewWait(ctx context.Context, t *Target, block bool) *Wait {
 	s := &t.Settings
-	w := &wait{
+	w := &Wait{
 		Call:   waitqueue.Call{Caller: ctx, Ctx: ctx, Settings: s},
-		client: t.Manager, key: t.Key, life: life, block: block, cancel: func() {},
+		client: t.Manager, Key: t.Key, Block: block, cancel: func() {},
 	}
 	if block {
-		w.outage = t.Manager.Outages.Begin()
+		w.Outage = t.Manager.Outages.Begin()
 	}
 	if block && s.BlockTimeout > 0 {
 		w.Ctx, w.cancel = context.WithTimeout(ctx, s.BlockTimeout)
@@ -57,9 +70,18 @@ func newWait(ctx, life context.Context, t *Target, block bool) *wait {
 	return w
 }
 
-// acquire makes attempts until one is granted, one fails for good, or the wait
+// Run acquires the lock with compete, and ends the call. It reports whether the
+// call has waited.
+func (w *Wait) Run(compete Compete) (h *lease.Hold, waited bool, err error) {
+	defer w.cancel()
+	defer w.stopHint()
+	h, err = compete(w)
+	return h, w.Waited(), w.explain(err)
+}
+
+// Acquire makes attempts until one is granted, one fails for good, or the wait
 // ends.
-func (w *wait) acquire(attempt func(context.Context) (*lease.Hold, error)) (*lease.Hold, error) {
+func (w *Wait) Acquire(attempt func(context.Context) (*lease.Hold, error)) (*lease.Hold, error) {
 	for {
 		h, err := attempt(w.Ctx)
 		if w.waiter != nil {
@@ -68,11 +90,11 @@ func (w *wait) acquire(attempt func(context.Context) (*lease.Hold, error)) (*lea
 		if err == nil {
 			return h, nil
 		}
-		w.note(err)
-		if errors.Is(err, driver.ErrAbandoned) && w.queued != nil {
-			w.note(w.queued.Line.LastError()) // sleep does the same if the wait ends there
+		w.Note(err)
+		if errors.Is(err, driver.ErrAbandoned) && w.Queued != nil {
+			w.Note(w.Queued.Line.LastError()) // sleep does the same if the wait ends there
 		}
-		if !w.block || !lockspec.IsRetryable(err) || errors.Is(err, errs.ErrQueueFull) {
+		if !w.Block || !lockspec.IsRetryable(err) || errors.Is(err, errs.ErrQueueFull) {
 			return nil, w.reason()
 		}
 		if h, again := w.sleep(err); !again {
@@ -81,10 +103,10 @@ func (w *wait) acquire(attempt func(context.Context) (*lease.Hold, error)) (*lea
 	}
 }
 
-// failedFast ends the first attempt of a call that may wait, which failed with
+// FailedFast ends the first attempt of a call that may wait, which failed with
 // err. It reports whether the call is done.
-func (w *wait) failedFast(err error) (h *lease.Hold, done bool, _ error) {
-	w.note(err)
+func (w *Wait) FailedFast(err error) (h *lease.Hold, done bool, _ error) {
+	w.Note(err)
 	if !lockspec.IsRetryable(err) {
 		return nil, true, w.reason()
 	}
@@ -95,10 +117,10 @@ func (w *wait) failedFast(err error) (h *lease.Hold, done bool, _ error) {
 	return nil, false, nil
 }
 
-// note keeps the reason why an attempt failed. An abandoned request is never
+// Note keeps the reason why an attempt failed. An abandoned request is never
 // kept, and a late grant only if there is no other reason. Both explain less
 // than an earlier reason.
-func (w *wait) note(err error) {
+func (w *Wait) Note(err error) {
 	if err == nil || errors.Is(err, driver.ErrAbandoned) || (w.last != nil && errors.Is(err, lease.ErrLate)) {
 		return
 	}
@@ -111,15 +133,15 @@ func (w *wait) note(err error) {
 //
 // again is false if the wait is over: it has ended, or another call of the
 // client passed a hold on. h is nil if that call is about to transfer one.
-func (w *wait) sleep(err error) (h *lease.Hold, again bool) {
+func (w *Wait) sleep(err error) (h *lease.Hold, again bool) {
 	var turn <-chan waitqueue.Offer
-	inQueue := w.queued != nil && w.queued.Known && errors.Is(err, errs.ErrLockAcquiredByOthers)
+	inQueue := w.Queued != nil && w.Queued.Known && errors.Is(err, errs.ErrLockAcquiredByOthers)
 	if inQueue && w.waiter != nil {
 		turn = w.waiter.HandOff
-		w.waiter.Park(w.queued)
+		w.waiter.Park(w.Queued)
 	}
 	var due <-chan time.Time
-	if !inQueue || w.rest > 0 {
+	if !inQueue || w.Rest > 0 {
 		timer := time.NewTimer(w.nextPause(err))
 		defer timer.Stop()
 		due = timer.C
@@ -131,11 +153,11 @@ func (w *wait) sleep(err error) (h *lease.Hold, again bool) {
 		return w.takeOffer(s), false
 	}
 	if s.woken {
-		w.queued.Woken = true
+		w.Queued.Woken = true
 	}
-	again = (s.due || s.woken || s.notified) && w.life.Err() == nil
-	if !again && w.queued != nil {
-		w.note(w.queued.Line.LastError())
+	again = (s.due || s.woken || s.notified) && w.life().Err() == nil
+	if !again && w.Queued != nil {
+		w.Note(w.Queued.Line.LastError())
 	}
 	return nil, again
 }
@@ -150,10 +172,10 @@ type signal struct {
 }
 
 // await waits for the first signal.
-func (w *wait) await(turn <-chan waitqueue.Offer, due <-chan time.Time) (s signal) {
+func (w *Wait) await(turn <-chan waitqueue.Offer, due <-chan time.Time) (s signal) {
 	var wake <-chan struct{}
-	if w.queued != nil {
-		wake = w.queued.Wake
+	if w.Queued != nil {
+		wake = w.Queued.Wake
 	}
 	select {
 	case s.offer = <-turn:
@@ -165,7 +187,7 @@ func (w *wait) await(turn <-chan waitqueue.Offer, due <-chan time.Time) (s signa
 	case <-due:
 		s.due = true
 	case <-w.Ctx.Done():
-	case <-w.life.Done():
+	case <-w.life().Done():
 	}
 	return s
 }
@@ -173,11 +195,11 @@ func (w *wait) await(turn <-chan waitqueue.Offer, due <-chan time.Time) (s signa
 // takeOffer returns the hold that another call passed on to this one. It
 // returns nil for a transfer, which comes later. The queue entry belongs to
 // another call now.
-func (w *wait) takeOffer(s signal) *lease.Hold {
+func (w *Wait) takeOffer(s signal) *lease.Hold {
 	h, _ := w.waiter.Given(s.offer, s.offered).(*lease.Hold)
 	w.waiter = nil
 	if s.woken {
-		w.queued.Nudge() // the notification was for the entry
+		w.Queued.Nudge() // the notification was for the entry
 	}
 	if s.notified {
 		w.Nudge()
@@ -187,11 +209,11 @@ func (w *wait) takeOffer(s signal) *lease.Hold {
 
 // passed ends a wait: with the hold h that another call passed on, or without
 // one if h is nil.
-func (w *wait) passed(h *lease.Hold) (*lease.Hold, error) {
+func (w *Wait) passed(h *lease.Hold) (*lease.Hold, error) {
 	switch {
 	case h == nil:
 		return nil, w.reason()
-	case w.life.Err() != nil:
+	case w.life().Err() != nil:
 		_ = h.Unlock() // Close has ended the hold
 		return nil, errs.ErrClosed
 	}
@@ -202,11 +224,11 @@ func (w *wait) passed(h *lease.Hold) (*lease.Hold, error) {
 // it returns the poll interval and up to a fifth more. The interval grows while
 // the server answers with errors or not at all. It does not while a Cluster
 // moves the keys, which ends soon.
-func (w *wait) nextPause(err error) time.Duration {
+func (w *Wait) nextPause(err error) time.Duration {
 	poll := w.Settings.Poll
-	if w.rest > 0 {
+	if w.Rest > 0 {
 		w.pause = poll
-		return w.rest
+		return w.Rest
 	}
 	if errors.Is(err, errs.ErrLockAcquiredByOthers) || driver.IsHalfMoved(err) {
 		w.pause = poll
@@ -217,17 +239,17 @@ func (w *wait) nextPause(err error) time.Duration {
 }
 
 // reason returns why the wait ended without a grant.
-func (w *wait) reason() error {
+func (w *Wait) reason() error {
 	switch {
-	case w.life.Err() != nil:
+	case w.life().Err() != nil:
 		return errs.ErrClosed
 	case w.Caller.Err() != nil:
 		return errs.EndOf(w.Caller, w.last)
 	case w.last == nil:
 		return fmt.Errorf("block timeout of %v ended before the server's first answer: %w",
 			w.Settings.BlockTimeout, os.ErrDeadlineExceeded)
-	case w.queued != nil:
-		return kept(w.last, w.queued.Line.KeptUntil())
+	case w.Queued != nil:
+		return Kept(w.last, w.Queued.Line.KeptUntil())
 	}
 	return w.last
 }

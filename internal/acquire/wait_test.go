@@ -38,13 +38,12 @@ func newEngine(t testing.TB, s *redistest.Server) *lease.Manager {
 }
 
 // plainLock returns a lock that is renewed, with these settings changed.
-func plainLock(m *lease.Manager, key string, change func(*lockspec.Spec)) *Plain {
+func plainLock(m *lease.Manager, key string, change func(*lockspec.Spec)) *Target {
 	var p lockspec.Problems
 	t := &Target{Settings: lockspec.Resolve(lockspec.Options{}, lockspec.Options{}, lockspec.Plain, &p)}
 	t.Use(m, key)
 	change(&t.Settings)
-	l := NewPlain(t)
-	return &l
+	return t
 }
 
 // Nothing more is asked for a lock when the client is closing, whatever wakes
@@ -53,13 +52,13 @@ func TestNothingIsAskedDuringClose(t *testing.T) {
 	t.Parallel()
 	m := newEngine(t, redistest.Shared(t))
 	l := plainLock(m, "k", func(s *lockspec.Spec) { s.Block = true })
-	w := newWait(t.Context(), m.Life, l.Target, true)
+	w := NewWait(t.Context(), l, true)
 	entry := waitqueue.NewEntry(m.Queue.Enter("k", l.RedisKey()), &l.Settings, false,
 		func(hold string) (string, string) { return m.Identity.Value(hold, &l.Settings), "" })
 	defer entry.Line.Exit()
 	closed := testkit.Async(t, m.Close)
 	<-m.Life.Done()
-	w.queued = entry
+	w.Queued = entry
 	for range 100 {
 		entry.Nudge()
 		_, again := w.sleep(errs.ErrLockAcquiredByOthers)
@@ -81,11 +80,11 @@ func TestCancelledCallReportsTheErrorOfThePoll(t *testing.T) {
 	defer entry.Line.Exit()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	w := newWait(ctx, m.Life, l.Target, true)
-	w.queued = entry
-	w.note(errs.ErrLockAcquiredByOthers)
+	w := NewWait(ctx, l, true)
+	w.Queued = entry
+	w.Note(errs.ErrLockAcquiredByOthers)
 	entry.Line.Note(driver.ErrTimeout)
-	_, err := w.acquire(func(context.Context) (*lease.Hold, error) { return nil, driver.ErrAbandoned })
+	_, err := w.Acquire(func(context.Context) (*lease.Hold, error) { return nil, driver.ErrAbandoned })
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, driver.ErrTimeout)
 }
@@ -96,7 +95,7 @@ func TestCallWaitsUntilItsEnd(t *testing.T) {
 	t.Parallel()
 	m := newEngine(t, redistest.Shared(t))
 	l := plainLock(m, "k", func(s *lockspec.Spec) { s.Block, s.Poll = true, time.Millisecond })
-	w := newWait(t.Context(), m.Life, l.Target, true)
+	w := NewWait(t.Context(), l, true)
 	require.Zero(t, m.Waiting.Load())
 	for _, err := range []error{errs.ErrLockAcquiredByOthers, driver.ErrTimeout, errs.ErrLockAcquiredByOthers} {
 		_, again := w.sleep(err)
@@ -125,39 +124,4 @@ func TestIsUnserved(t *testing.T) {
 	} {
 		require.False(t, isUnserved(err), "%v", err)
 	}
-}
-
-// A hold that ends on its way to a waiter is released, and the call waits on.
-func TestHoldThatEndedOnItsWay(t *testing.T) {
-	t.Parallel()
-	m := newEngine(t, redistest.Shared(t))
-	take := func(l *Plain) *lease.Hold {
-		h, _, err := l.Take(t.Context(), false, false)
-		require.NoError(t, err)
-		return h
-	}
-	over := take(plainLock(m, "first", func(s *lockspec.Spec) { s.Lease, s.Watched = 3*time.Second, false }))
-	valid := take(plainLock(m, "second", func(*lockspec.Spec) {}))
-	testkit.Eventually(t, testkit.Patience, func() bool { return over.Err() != nil }, "it expires")
-	line := m.Queue.Enter("k", m.RedisKey("k"))
-	defer line.Exit()
-	w := newWait(t.Context(), m.Life,
-		&Target{Manager: m, Settings: lockspec.Spec{Kind: lockspec.Plain, Poll: time.Second}}, true)
-	h, err := w.waitForValid(line, &prepared{[]*lease.Hold{over, valid}})
-	require.NoError(t, err)
-	require.Same(t, valid, h)
-	require.ErrorIs(t, over.Unlock(), errs.ErrNotHeld, "is released")
-	require.NoError(t, valid.Unlock())
-}
-
-// prepared brings holds that were made before, one after the other.
-type prepared struct{ holds []*lease.Hold }
-
-func (p *prepared) entry(l *waitqueue.Line, _ *waitqueue.Entry) *waitqueue.Entry {
-	return waitqueue.NewEntry(l, &lockspec.Spec{Kind: lockspec.Plain}, false, nil)
-}
-
-func (p *prepared) try(context.Context) (h *lease.Hold, err error) {
-	h, p.holds = p.holds[0], p.holds[1:]
-	return h, nil
 }

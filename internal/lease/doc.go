@@ -17,7 +17,7 @@
 // waiter of this process: a plain lock goes to it in pass.go, a reentrant one
 // in transfer.go. The retained queue entry of a lock that was passed on ends in
 // retained.go. A renewal begins in push.go; stage.go chooses what the worker
-// sends. The user's Extend is in extend.go. Package acquire builds the
+// sends. The user's Extend is in extend.go. The package of a kind builds the
 // requests, as a [Protocol].
 //
 // # Loss

@@ -17,6 +17,10 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/carried"
+	"github.com/relock-go/relock/internal/kinds/multilock"
+	"github.com/relock-go/relock/internal/kinds/plain"
+	"github.com/relock-go/relock/internal/kinds/reentrant"
+	"github.com/relock-go/relock/internal/kinds/rwlock"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redis/driver"
@@ -127,13 +131,13 @@ func (e *engine) try(ctx context.Context, kind *lockspec.Kind, key string, set .
 	}
 	switch kind {
 	case lockspec.Reentrant:
-		h, _, err = acquire.NewReentrant(t).Take(ctx, false, false)
+		h, _, err = reentrant.New(t).Take(ctx, false, false)
 	case lockspec.Write:
-		h, _, err = acquire.NewReadWrite(t).Take(ctx, false, false)
+		h, _, err = rwlock.New(t).Take(ctx, false, false)
 	case lockspec.Multi:
-		h, _, err = acquire.NewMulti(t, []string{key + "1", key + "2"}).Take(ctx, false, false)
+		h, _, err = multilock.New(t, []string{key + "1", key + "2"}).Take(ctx, false, false)
 	default:
-		l := acquire.NewPlain(t)
+		l := plain.New(t)
 		h, _, err = l.Take(ctx, false, false)
 	}
 	return h, err

@@ -14,6 +14,7 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/kinds/redlock"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redis/driver"
@@ -68,7 +69,7 @@ func takeQuorum(t *testing.T) (suspend func(time.Duration), take func() *lease.H
 	var p lockspec.Problems
 	target := &acquire.Target{Settings: lockspec.Resolve(lockspec.Options{}, lockspec.Options{}, lockspec.Quorum, &p)}
 	target.Use(managers[0], "k")
-	l := acquire.NewQuorum(target, managers, func(_ int, err error) error { return err })
+	l := redlock.New(target, managers, func(_ int, err error) error { return err })
 	return suspend, func() *lease.Hold {
 		h, _, err := l.Take(t.Context(), false, false)
 		require.NoError(t, err)

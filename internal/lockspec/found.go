@@ -45,12 +45,12 @@ func (s *Spec) conflict(f Found) string {
 
 // makerOf returns what users make a lock of a family with, by its name.
 func makerOf(family string) string {
-	for _, k := range []*Kind{Plain, Reentrant, Read} {
+	for _, k := range kinds {
 		if k.Family.String() == family {
 			return k.maker
 		}
 	}
-	return Semaphore.maker
+	return family
 }
 
 func madeAs(maker string) string {

@@ -106,9 +106,12 @@ func (k *Kind) only(maker string, options Option) *Kind {
 	return &other
 }
 
+// kinds has the first row of each way to wait, and of each family.
+var kinds = [...]*Kind{Plain, Reentrant, Read, Write, Semaphore}
+
 // kindOfWait returns the kind whose waiters have this letter, or nil.
 func kindOfWait(letter byte) *Kind {
-	for _, k := range []*Kind{Plain, Reentrant, Read, Write, Semaphore} {
+	for _, k := range kinds {
 		if k.Wait == letter {
 			return k
 		}

@@ -2,13 +2,11 @@ package waitqueue
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 )
 
@@ -115,66 +113,12 @@ func (w *Entry) Attempt(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// send sends the next request. It sends nothing if the context is cancelled
-// while the call waits at the gate.
-func (w *Entry) send(ctx context.Context) driver.Result {
-	q := w.Line.Queue
-	if q.host.Life.Err() != nil { // Close may have cancelled the entry
-		return driver.Result{Err: driver.ErrAbandoned}
-	}
-	gated := w.inCrowd()
-	if gated && !w.enterGate(ctx) {
-		return driver.Result{Err: driver.ErrAbandoned}
-	}
-	w.draw()
-	q.mu.Lock()
-	w.sending, w.epoch = true, q.subscriptions.of(w.Line.redisKey).now()
-	s := w.request()
-	q.mu.Unlock()
-	w.Woken = false
-	o, d := q.host.Ask(ctx, w.Settings, s)
-	if gated {
-		<-w.Line.gate
-	}
-	// A script may be sent a second time. If that copy found no server, o.Sent
-	// is zero, and only d shows that the first copy was sent.
-	w.indeterminate, w.Sent = w.indeterminate.Merge(d), w.Sent || d.Exists() ||
-		!o.Sent.IsZero() && !driver.IsUnexecuted(o.Err)
-	w.Known = w.Known && o.Err == nil
-	q.mu.Lock()
-	w.sending = false
-	q.mu.Unlock()
-	return o
-}
-
-// inCrowd reports whether many other calls may be about to send too. That holds
-// for every request except the claim of a waiter that was notified
-// individually.
-func (w *Entry) inCrowd() bool {
-	q := w.Line.Queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	crowd := w.crowd || !w.Known
-	w.crowd = false
-	return crowd
-}
-
-func (w *Entry) enterGate(ctx context.Context) bool {
-	select {
-	case w.Line.gate <- struct{}{}:
-		return true
-	case <-ctx.Done():
-	case <-w.Line.Queue.host.Life.Done():
-	}
-	return false
-}
-
 // rename gives the entry another name after it was granted the lock without an
 // answer, and that hold was marked to end by force. The cancel of the old name
 // releases the hold, which would keep its own waiter out. The entry keeps its
 // ticket.
 func (w *Entry) rename() {
-	old, late := w.Line.Queue.redraw(w)
+	old, late := w.redraw()
 	w.Line.Queue.host.Retrier.Retry(w.cancel(old, true, w.indeterminate.Merge(late)))
 	// Sent: a poll that lists it with its ticket may queue it.
 	w.Known, w.Sent, w.indeterminate = false, true, script.Indeterminate{}
@@ -192,51 +136,37 @@ func (w *Entry) draw() {
 	if w.Name != "" {
 		return
 	}
-	w.Line.Queue.draw(w)
+	w.Line.Queue.mu.Lock()
+	w.drawName()
+	w.Line.Queue.mu.Unlock()
 	w.args = w.argsOf()
 }
 
-// request returns the next request. Once the entry is known to be in the queue,
-// it is a claim. queue.mu is held.
-func (w *Entry) request() script.Call {
-	switch {
-	case w.once:
-		return w.take(w.Settings.Kind.Queue.Try)
-	case w.Known:
-		return w.take(w.Settings.Kind.Queue.Claim)
-	}
-	args := []any{w.Name, w.Settings.Period().Milliseconds(), w.ticket, w.Earlier}
-	args = append(args, w.args...)
-	if w.Settings.QueueLimit > 0 {
-		args = append(args, int(w.Settings.QueueLimit))
-	}
-	return script.Call{Script: w.Settings.Variant(w.Settings.Kind.Queue.Enqueue), Key: w.Line.redisKey, Args: args}
+// redraw draws another name for an entry that stays in its line. It returns the
+// old one, and the polls that may put it back.
+func (w *Entry) redraw() (old string, late script.Indeterminate) {
+	q := w.Line.Queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	old, late = w.Name, w.polled
+	delete(q.waits, w.hold)
+	w.grantedByMessage, w.polled = false, script.Indeterminate{}
+	w.drawName()
+	return old, late
 }
 
-// take returns the call of a script that takes the lock for the entry.
-func (w *Entry) take(s *script.Script) script.Call {
-	return script.Call{Script: w.Settings.Variant(s), Key: w.Line.redisKey, Args: append([]any{w.Name}, w.args...)}
-}
-
-// read notes the tokens and the queue position in an answer, and returns its
-// code.
-func (w *Entry) read(reply any) int64 {
-	code, t := script.ReadGrant(reply)
-	w.tokens = t
-	values, _ := driver.Values(reply, nil)
-	ms := 1
-	if len(values) == 4 && (code == script.Other || code == script.Kept || code == script.More) {
-		ms = 2
-		ticket, err1 := driver.String(values[1], nil)
-		left, err2 := driver.Int64(values[2], nil)
-		others, err3 := driver.Int64(values[3], nil)
-		if errors.Join(err1, err2, err3) == nil {
-			w.Known = true
-			w.Line.Queue.add(w, ticket, time.Duration(left)*time.Millisecond, others)
-		}
+// drawName registers the entry under a new name and the id of a new hold;
+// queue.mu is held.
+func (w *Entry) drawName() {
+	q := w.Line.Queue
+	w.hold, w.drawn = q.newHold(), time.Now()
+	if !w.once && w.Settings.GrantedByMessage() {
+		w.Name = lockspec.NoncedName(w.hold, w.Settings)
+	} else {
+		w.Name = lockspec.WaitName(w.hold, w.Settings)
 	}
-	w.Line.noteKept(script.KeptUntil(reply, ms))
-	return code
+	w.wakeups = &wakeupLimit{}
+	q.waits[w.hold] = w
 }
 
 // Leave abandons the entry, which may be nil. If the server may know the entry,

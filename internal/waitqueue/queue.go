@@ -78,42 +78,25 @@ func (q *Queue) Close() {
 	}
 }
 
-// redraw is draw for an entry that leaves its name, and stays in its line. It
-// returns that name, and the polls that may put it back.
-func (q *Queue) redraw(w *Entry) (old string, late script.Indeterminate) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	old, late = w.Name, w.polled
-	delete(q.waits, w.hold)
-	w.grantedByMessage, w.polled = false, script.Indeterminate{}
-	q.name(w)
-	return old, late
-}
-
-// draw registers the entry under a new name and the id of a new hold.
-func (q *Queue) draw(w *Entry) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.name(w)
-}
-
-// name is draw for a caller that holds mu.
-func (q *Queue) name(w *Entry) {
-	q.last++
-	w.hold, w.drawn = q.host.Identity.Hold(q.last), time.Now()
-	if !w.once && w.Settings.GrantedByMessage() {
-		w.Name = lockspec.NoncedName(w.hold, w.Settings)
-	} else {
-		w.Name = lockspec.WaitName(w.hold, w.Settings)
+// turn returns the channel of a waiter of this client that has got a hold, or a
+// new one. No client uses one of another: a bubble of testing/synctest forbids
+// that.
+func (q *Queue) turn() chan Offer {
+	if c, ok := q.turns.Get().(chan Offer); ok {
+		return c
 	}
-	w.wakeups = &wakeupLimit{}
-	q.waits[w.hold] = w
+	return make(chan Offer, 1)
 }
 
 // NewHold returns the id of a hold that no entry takes.
 func (q *Queue) NewHold() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.newHold()
+}
+
+// newHold is NewHold for a caller that holds mu.
+func (q *Queue) newHold() string {
 	q.last++
 	return q.host.Identity.Hold(q.last)
 }

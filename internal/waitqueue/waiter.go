@@ -69,16 +69,6 @@ func (l *Line) Join(c *Call) (*Waiter, error) {
 // lock.
 var ErrOtherKind = errors.New("the line is of another kind of lock")
 
-// turn returns the channel of a waiter of this client that has got a hold, or a
-// new one. No client uses one of another: a bubble of testing/synctest forbids
-// that.
-func (q *Queue) turn() chan Offer {
-	if c, ok := q.turns.Get().(chan Offer); ok {
-		return c
-	}
-	return make(chan Offer, 1)
-}
-
 // checkJoin returns an error if a call with settings s cannot join; queue.mu is
 // held.
 func (l *Line) checkJoin(s *lockspec.Spec) error {

@@ -136,3 +136,16 @@ func RequireIs(t testing.TB, err error, reasons ...error) {
 		require.ErrorIs(t, err, reason)
 	}
 }
+
+// RequireInvalid checks that each call of a lock returns what is wrong with it.
+func RequireInvalid(t testing.TB, l AnyLock, texts []string) {
+	t.Helper()
+	for _, err := range []error{
+		l.Validate(), l.Lock(t.Context()), l.Unlock(t.Context()), l.Do(t.Context(), Nothing),
+	} {
+		require.ErrorIs(t, err, relock.ErrInvalid)
+		for _, text := range texts {
+			require.ErrorContains(t, err, text)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/acquire"
+	"github.com/relock-go/relock/internal/kinds/redlock"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
 )
@@ -36,7 +37,7 @@ func applied(opts []relock.LockOption) (all lockspec.Options) {
 // PatientRedLock is a RedLock with a lease of FaultLease, so that it waits
 // longer for its nodes. It counts servers that are up for RedLease only: they
 // are new, and remember all. No option of package relock allows that.
-type PatientRedLock struct{ *acquire.Quorum }
+type PatientRedLock struct{ Quorum *redlock.Lock }
 
 // NewPatientRedLock returns a patient lock of the key.
 func NewPatientRedLock(key string, clients []*relock.Client, opts ...relock.LockOption) PatientRedLock {
@@ -48,11 +49,11 @@ func NewPatientRedLock(key string, clients []*relock.Client, opts ...relock.Lock
 		nodes = append(nodes, Engine(c))
 	}
 	named := func(n int, err error) error { return &relock.NodeError{Node: n, Err: err} }
-	return PatientRedLock{acquire.NewQuorum(target, nodes, named)}
+	return PatientRedLock{redlock.New(target, nodes, named)}
 }
 
 func (l PatientRedLock) take(ctx context.Context, block, lasting bool) (*lease.Hold, error) {
-	h, _, err := l.Take(ctx, block, lasting)
+	h, _, err := l.Quorum.Take(ctx, block, lasting)
 	if err != nil {
 		return nil, l.wrap("lock", err)
 	}
@@ -64,7 +65,7 @@ func (l PatientRedLock) wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &relock.Error{Op: op, Key: l.Key, Err: err}
+	return &relock.Error{Op: op, Key: l.Quorum.Key, Err: err}
 }
 
 // Validate returns nil.
@@ -72,7 +73,7 @@ func (l PatientRedLock) Validate() error { return nil }
 
 // Lock is that of relock.RedLock.
 func (l PatientRedLock) Lock(ctx context.Context) error {
-	_, err := l.take(ctx, l.Settings.Block, true)
+	_, err := l.take(ctx, l.Quorum.Settings.Block, true)
 	return err
 }
 
@@ -83,11 +84,13 @@ func (l PatientRedLock) TryLock(ctx context.Context) error {
 }
 
 // Unlock is that of relock.RedLock.
-func (l PatientRedLock) Unlock(ctx context.Context) error { return l.wrap("unlock", l.Release(ctx)) }
+func (l PatientRedLock) Unlock(ctx context.Context) error {
+	return l.wrap("unlock", l.Quorum.Release(ctx))
+}
 
 // Acquire is that of relock.RedLock.
 func (l PatientRedLock) Acquire(ctx context.Context) (relock.Hold, error) {
-	return asHold(l.take(ctx, l.Settings.Block, false))
+	return asHold(l.take(ctx, l.Quorum.Settings.Block, false))
 }
 
 // TryAcquire is that of relock.RedLock.
@@ -105,7 +108,7 @@ func asHold(h *lease.Hold, err error) (relock.Hold, error) {
 
 // Do runs f while it holds the lock.
 func (l PatientRedLock) Do(ctx context.Context, f func(context.Context) error) error {
-	return l.do(ctx, l.Settings.Block, f)
+	return l.do(ctx, l.Quorum.Settings.Block, f)
 }
 
 // TryDo is Do with one attempt.
