@@ -40,7 +40,7 @@ func requestOf(s *script.Script, word string) faults.Match {
 func (c *forcedCell) meet(match faults.Match) { c.met = c.Proxy.On(match, 1, c.fault.action) }
 
 func (c *forcedCell) newLock(client *relock.Client, opts ...relock.LockOption) locktest.AnyLock {
-	return locktest.AllKinds[c.forcedKind.lock](locktest.FaultKey, client, opts...)
+	return locktest.AllKinds[c.lock](locktest.FaultKey, client, opts...)
 }
 
 // take has a client hold the lock.
@@ -164,7 +164,7 @@ func (c *forcedCell) byClaim() {
 	executed := c.Proxy.On(claims, 1, faults.CutAfter)
 	c.met = c.Proxy.On(claims, 2, c.fault.action.Gated(open))
 	q := &locktest.QueueBench{
-		TB: c, QueueMode: locktest.QueueMode{Kind: c.forcedKind.lock}, Server: c.Server,
+		TB: c, QueueMode: locktest.QueueMode{Kind: c.lock}, Server: c.Server,
 		Clients: []*relock.Client{c.Client, c.Other}, Key: c.Key,
 	}
 	w := q.Wait(context.Background(), c.Client, relock.WithWatchdog(locktest.FaultLease))
