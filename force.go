@@ -49,7 +49,8 @@ const maxReason = 256
 // called. Callers that come meanwhile keep theirs. A permit whose minimum hold
 // is not over stays taken until then, so that no more callers begin. What
 // nobody has is handed on immediately: a detached hold, a lock that is kept for
-// its minimum hold, or reserved for a waiter.
+// its minimum hold, or reserved for a waiter. A waiter that may have learned of
+// its grant by a message is a holder, once it has taken the lock.
 //
 // It returns [ErrNotHeld] if the lock is free or has kept permits only, and
 // [ErrKeyConflict] if the key is something else. ctx must not be that of the

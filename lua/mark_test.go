@@ -192,6 +192,23 @@ func TestNothingExtendsAMarkedHold(t *testing.T) {
 	})
 }
 
+// A marked permit beside others is taken no second time by a copy that comes
+// late: its release would free only one of the two.
+func TestLateCopyOfAMarkedPermit(t *testing.T) {
+	w, other := PermitNamed("c9", 1, "u", 3, 0), PermitNamed("c1", 1, "u", 3, 0)
+	for name, call := range map[string]script.Call{"try": w.Try(), "enqueue": w.Enqueue()} {
+		t.Run(name, func(t *testing.T) {
+			b := NewHeld(t, server, w, other)
+			b.Mark(w)
+			b.Steps(
+				Step("late copy", call, "9", []string{w.marked(w.Held()), other.Held()}),
+				Step("release", w.Release(), "9", []string{other.Held()}),
+				Step("late copy of that", w.Release(), "0", []string{other.Held()}),
+			)
+		})
+	}
+}
+
 // A call for several locks has one that is marked no more. It hands that off
 // when it is refused.
 func TestMultiAcquireHandsOffAMarkedLock(t *testing.T) {

@@ -13,14 +13,14 @@ local function expire_beside(_, lease)
 end
 
 -- take_beside takes a permit if there are fewer entries than permits, none of
--- them the waiter's, and no queue. Entries that have ended count, so that
--- somebody removes them. Otherwise it returns nil.
+-- them the waiter's, marked or not, and no queue. Entries that have ended
+-- count, so that somebody removes them. Otherwise it returns nil.
 local function take_beside(waiter, lease)
   if redis.pcall('EXISTS', KEYS[2]) ~= 0 then
     return nil
   end
-  local own = redis.pcall('ZMSCORE', KEYS[1], 'r:' .. hold, 'v:' .. waiter, marker .. 'u', marker .. 'f')
-  if own.err or own[1] or own[2] or not (own[3] or own[4]) then
+  local own = redis.pcall('ZMSCORE', KEYS[1], 'r:' .. hold, 'r:!' .. hold, 'v:' .. waiter, marker .. 'u', marker .. 'f')
+  if own.err or own[1] or own[2] or own[3] or not (own[4] or own[5]) then
     return nil
   end
   if redis.call('ZCOUNT', KEYS[1], 1, '9007199254740991') >= tonumber(permits) then

@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
@@ -189,42 +187,6 @@ func TestExclusionWhileProcessesAreRestarted(t *testing.T) {
 			require.LessOrEqual(t, v.stalled, v.mostStalled())
 			require.Len(t, c.processes, competing*(1+restarts))
 			require.GreaterOrEqual(t, v.increments+v.unknown, pick(20_000, 60))
-		})
-	}
-}
-
-// An operator ends holds by force, one after the other, while processes are
-// stopped and killed. No two holds are valid together, and every call of the
-// operator returns once the lock was handed on. A write that follows the check
-// of a hold that has ended since then may be lost, as after any loss.
-func TestExclusionWhileLocksAreForced(t *testing.T) {
-	t.Parallel()
-	ends, pause := pick(1000, 20), pick(40, 4)
-	for _, kind := range kindsOfLocks {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			c := newContest(t, kind)
-			operator, forced := newParentClient(t, c.server), 0
-			for n := 0; forced < ends; n++ {
-				switch n % pause {
-				case 0:
-					c.stop(n % competing)
-				case 1:
-					c.progress(competing) // sections of ended holds are reported
-					c.restart(n%competing, true)
-				}
-				err := operator.ForceUnlock(t.Context(), "contended", "test")
-				if errors.Is(err, relock.ErrNotHeld) {
-					continue
-				}
-				require.NoError(t, err)
-				forced++
-			}
-			c.progress(10)
-			v := c.finish()
-			v.violations = slices.DeleteFunc(v.violations, func(s string) bool { return !strings.HasPrefix(s, "two holders") })
-			v.show(t)
-			require.Empty(t, v.violations)
 		})
 	}
 }

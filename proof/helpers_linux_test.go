@@ -25,6 +25,7 @@ import (
 // roles are what the helper processes of this package do.
 var roles = map[string]faults.Role{
 	"contender":  contenderRole,
+	"rival":      rivalRole,
 	"permits":    permitRole,
 	"limited":    limitedRole,
 	"losers":     losersRole,

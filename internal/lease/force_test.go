@@ -9,6 +9,7 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
@@ -56,4 +57,21 @@ func TestForgedForceMessage(t *testing.T) {
 	_, ended := testkit.Await(h.Context().Done(), 100*time.Millisecond)
 	require.False(t, ended, "ended")
 	require.NoError(t, h.Unlock(t.Context()))
+}
+
+// The answer to a release may be lost that has found the mark. The next copy
+// finds nothing, and Unlock returns ErrForced all the same.
+func TestUnlockThatIsRepeatedFindsTheForce(t *testing.T) {
+	t.Parallel()
+	s := locktest.WithScripts(t, redistest.Start(t))
+	c, proxy := locktest.Behind(t, s)
+	other := locktest.Sibling(t, s, c)
+	h := locktest.Take(t, relock.NewRedisLock("k", c).Acquire)
+	forced := testkit.Async(t, func() error { return other.ForceUnlock(t.Context(), "k", "why") })
+	locktest.AwaitMarked(t, other, "k")
+	proxy.On(faults.Script(script.Release.SHA), 1, faults.CutAfter)
+	err := h.Unlock(t.Context())
+	require.ErrorIs(t, err, relock.ErrForced)
+	require.ErrorContains(t, err, "why")
+	require.NoError(t, testkit.ResultWithin(t, forced, testkit.Patience))
 }

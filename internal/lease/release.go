@@ -63,8 +63,15 @@ func (l *Lease) releaseJob(levels int, release func(time.Time) script.Call) *bac
 // the hold, and with it the remaining levels, if any.
 func (l *Lease) judge(o driver.Result, levels int, first bool) error {
 	lost, err := l.Judge(o, first || levels > 0)
-	if lost {
+	switch {
+	case lost:
 		return errs.Gone(l.refused(o.Reply))
+	case err == nil && !first && levels == 0 && o.Reply == int64(script.Other):
+		// An earlier copy has released the hold, and its answer was lost. It
+		// may have said that the hold was marked.
+		if forced := (refusal{l}).ask(); forced != nil {
+			return errs.Gone(forced)
+		}
 	}
 	return err
 }

@@ -80,6 +80,13 @@ func DelayUntil(open <-chan struct{}) Action { return Action{copies: 1, answerGa
 // DelayRequestUntil is DelayRequest until open is closed.
 func DelayRequestUntil(open <-chan struct{}) Action { return Action{copies: 1, requestGate: open} }
 
+// Gated is the action for a request that waits until open is closed, before
+// anything else is done with it.
+func (a Action) Gated(open <-chan struct{}) Action {
+	a.requestGate = open
+	return a
+}
+
 // SlowRequest forwards the request byte by byte, over d in total.
 func SlowRequest(d time.Duration) Action { return Action{copies: 1, requestTime: d} }
 
