@@ -28,9 +28,9 @@ func newDialing(life context.Context) *dialing {
 	return d
 }
 
-func (d *dialing) isDone() bool {
+func isClosed(done <-chan struct{}) bool {
 	select {
-	case <-d.done:
+	case <-done:
 		return true
 	default:
 		return false
@@ -55,7 +55,7 @@ func (p *pipeline) connect(ctx context.Context, now time.Time, limit time.Durati
 		if err := p.wait(ctx, d, timer.C, other); err != nil {
 			return nil, nil, err
 		}
-		done := d.isDone()
+		done := isClosed(d.done)
 		if done && d.err == nil {
 			return d.stream, nil, nil
 		}

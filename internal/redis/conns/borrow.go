@@ -60,7 +60,7 @@ func (d *lender) borrow(ctx context.Context, limit time.Duration) redis.Conn {
 func (d *lender) takeIdle(ctx context.Context) (redis.Conn, error) {
 	switch {
 	case d.own:
-		own, err := d.borrowOwn(ctx, 0, false)
+		own, err := d.borrowOwn(ctx, false)
 		if err != nil {
 			return nil, err
 		}

@@ -41,25 +41,18 @@ func (d *lender) connect(ctx context.Context, limit time.Duration) (redis.Conn, 
 
 var errNoConnection = fmt.Errorf("no free connection in the pool: %w", os.ErrDeadlineExceeded)
 
-// get takes a connection from the pool, or dials within ctx and the limit.
+// get takes a connection from the pool, or dials within ctx and the limit. The
+// user's Dial may not take the context, or may ignore it. So the caller
+// continues when that is cancelled.
 func (d *lender) get(ctx context.Context, limit time.Duration) (redis.Conn, error) {
-	if !d.own {
-		return d.getUsers(ctx)
+	if d.own {
+		if own, err := d.borrowOwn(ctx, false); err == nil {
+			return own, nil
+		}
 	}
-	own, err := d.borrowOwn(ctx, limit, true)
-	if err != nil {
-		return nil, d.explain(err)
-	}
-	return own, nil
-}
-
-// getUsers takes a connection from the user's pool. The user's Dial may not
-// take the context, or may ignore it. So the caller continues when that is
-// cancelled.
-func (d *lender) getUsers(ctx context.Context) (redis.Conn, error) {
-	conn, err := dialBeside(ctx, func() (redis.Conn, error) { return getContext(ctx, d.Redis) })
+	conn, err := d.openOrIdle(ctx, limit)
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case err != nil && !d.own && ctx.Err() != nil:
 		return nil, errNoConnection
 	case err != nil:
 		return nil, d.explain(err)

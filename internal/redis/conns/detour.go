@@ -29,6 +29,7 @@ type detour struct {
 	copies  int                  // that were sent
 	flight  int                  // of them, those under way
 	shared  bool                 // one went over the shared connection
+	waited  bool                 // for a connection that a caller returns
 	best    []driver.Result      // of each request: an answer, or why it is missing
 }
 
@@ -56,7 +57,7 @@ func (l *poolLink) newDetour(o *opening, limit time.Duration, requests []driver.
 // sent.
 func (d *detour) run(o *opening) (outcomes []driver.Result, connected bool) {
 	defer d.timer.Stop()
-	for !d.isOver() {
+	for !d.isOver() || d.goesOn() {
 		select {
 		case <-d.dialled:
 			if d.dialled = nil; o.err == nil {
@@ -93,14 +94,26 @@ func (d *detour) isOver() bool {
 	return left <= 0 || !d.mayCopy() || d.lent != nil && !d.link.driver.isLent()
 }
 
+// goesOn looks once more before the batch is over, and reports whether a copy
+// is under way. A connection may have come back after the last look, when it
+// was still lent.
+func (d *detour) goesOn() bool {
+	if d.lent == nil || time.Until(d.end) <= 0 || !d.mayCopy() {
+		return false
+	}
+	d.send()
+	return d.flight > 0
+}
+
 // mayCopy reports whether a copy can still help. It gets at least as long as
 // the one before it had alone: without an answer, it costs its connection.
 func (d *detour) mayCopy() bool {
 	return d.first.IsZero() || d.copies < maxCopies && time.Until(d.end) >= d.pause
 }
 
-// send sends a copy over an open connection. If there is none, it waits for one
-// that a caller returns.
+// send sends a copy over an open connection. While callers have those of the
+// pool, it first waits for one that is returned: these work, and packets of the
+// shared one may get lost.
 func (d *detour) send() {
 	d.lent = nil
 	if l := d.link; len(d.answers) == 0 && d.mayCopy() {
@@ -108,10 +121,10 @@ func (d *detour) send() {
 		switch {
 		case conn != nil:
 			d.overBorrowed(conn)
-		case s != nil && !d.shared && WaitsOf(d.requests) == 0:
+		case s != nil && !d.shared && WaitsOf(d.requests) == 0 && (d.waited || !l.driver.isLent()):
 			d.overShared(s)
 		default:
-			d.lent = l.driver.returned
+			d.lent, d.waited = l.driver.returned, true
 		}
 	}
 	d.plan()

@@ -108,6 +108,21 @@ func TestBatchThatNothingHelpsIsOver(t *testing.T) {
 	require.Equal(t, maxCopies, proxy.Count(faults.Command("ECHO")))
 }
 
+// A connection that comes back right after the look for one is used, although
+// no caller has another one to return.
+func TestConnectionThatComesBackBehindALook(t *testing.T) {
+	t.Parallel()
+	d, _ := usersPoolBehind(t, 1)
+	l := linkOf(t, d)
+	o := &opening{err: syscall.ECONNREFUSED}
+	around := l.newDetour(o, testkit.Patience, []driver.Request{echo("x")})
+	around.dialled, around.lent = nil, d.returned // the state after such a look
+	outcomes, connected := around.run(o)
+	require.False(t, connected)
+	require.Len(t, outcomes, 1, "the batch was not sent")
+	requireAnswered(t, outcomes)
+}
+
 // The connection on which a batch was answered carries no other copy of it.
 func TestAnsweredBatchIsNotSentAgain(t *testing.T) {
 	t.Parallel()

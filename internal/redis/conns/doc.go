@@ -33,6 +33,11 @@
 // [driver.Driver.Call] does not either, for Eval, SetNEX and Ping of the
 // client: a user's slow script delays no lock.
 //
+// A call that finds no idle connection has one opened on a goroutine
+// (fetch.go). Once that has taken 100 ms, or has failed, the call uses one that
+// another call returns. It leaves the dial to the next call, or else to the
+// pool.
+//
 //   - Requests are answered in the order in which they are written. A
 //     connection is only given up as a whole. It has one writer and one reader.
 //   - A caller writes itself unless another is writing. With four or more under
@@ -70,8 +75,9 @@
 // hangs, or has no room at the server or in the process. A dial ends with the
 // server's first answer (greet.go), so a new connection that is accepted and
 // then silent is a dial that hangs, too. A dial has a moment first, a 48th of a
-// lease. The detour uses an idle connection of the pool, or else the shared
-// one, or else the next one that a caller returns. If no answer comes, a copy
+// lease. The detour uses an idle connection of the pool, or else the next one
+// that a caller returns. If none is lent, or none comes back within a moment,
+// it uses the shared one, too. If no answer comes, a copy
 // of the batch goes over another connection: after a 24th of a lease, and then
 // after twice the time each. The first whole answer counts. The link's own
 // connection is used if it is there before that. The next batch dials again. A
@@ -107,7 +113,7 @@
 //   - An abandoned call has one until its answer, its deadline or Close.
 //   - A call that cannot wait on its socket has one, if its context can end; on
 //     a user's pool always.
-//   - Each dial of a link and each batch on a borrowed connection has one.
+//   - Each dial has one, and each batch on a borrowed connection.
 //   - Each connection that a link drops has one for its Close, which may be a
 //     user's and block.
 //   - Taking a connection from a user's pool, or dialling as it does, has one.

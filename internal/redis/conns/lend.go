@@ -28,6 +28,8 @@ type lender struct {
 	// freed has a value after a connection was returned to the pool, for
 	// one of the calls that wait for that.
 	freed   chan struct{}
+	mu      sync.Mutex
+	spare   []*fetch      // under way, and left by their calls; guarded by mu
 	dialer  *wire.Dialer  // of our own pool
 	sockets *wire.Sockets // of the connections that dialer opened
 	// borrowings are contexts for the next callers. Without them each call
@@ -41,9 +43,8 @@ type lender struct {
 type borrowing struct {
 	context.Context
 
-	limit    time.Duration // of a dial
-	idleOnly bool          // no connection is opened
-	conn     *wire.Conn    // what was borrowed
+	idleOnly bool       // no connection is opened
+	conn     *wire.Conn // what was borrowed
 }
 
 // lend makes our own redigo pool. It never waits for a free connection, because
@@ -55,14 +56,14 @@ func (d *lender) lend(c *driver.Config) *redis.Pool {
 	}
 }
 
-// borrowOwn takes a connection from our own pool, or opens one within the limit
-// if dials is true. Nothing else asks that pool for a connection.
-func (d *lender) borrowOwn(ctx context.Context, limit time.Duration, dials bool) (*wire.Conn, error) {
+// borrowOwn takes a connection from our own pool, or opens one within ctx if
+// dials is true. Nothing else asks that pool for a connection.
+func (d *lender) borrowOwn(ctx context.Context, dials bool) (*wire.Conn, error) {
 	b, ok := d.borrowings.Get().(*borrowing)
 	if !ok {
 		b = &borrowing{}
 	}
-	*b = borrowing{Context: ctx, limit: limit, idleOnly: !dials}
+	*b = borrowing{Context: ctx, idleOnly: !dials}
 	lent, err := d.Redis.GetContext(b)
 	borrowed := b.conn
 	*b = borrowing{}
@@ -99,9 +100,7 @@ func (d *lender) dialLent(ctx context.Context) (redis.Conn, error) {
 	if b.idleOnly {
 		return nil, errNoIdle
 	}
-	ctx, cancel := d.bound(b.Context, b.limit)
-	defer cancel()
-	opened, err := d.dialOwn(ctx)
+	opened, err := d.dialOwn(b.Context)
 	if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,8 @@ import "time"
 // A worker without a connection uses those of its client. The server, or the
 // system, may have no room for one more connection, or packets of a new one may
 // get lost, while open ones work. The batch goes over an idle connection of the
-// pool, or else over the shared one, or else over the next one that a caller
-// returns. The next batch dials again.
+// pool, or else over the next one that a caller returns, or else over the
+// shared one. The next batch dials again.
 //
 // The goroutine that sends the batch owns the borrowed connection and returns
 // it to the pool. Any error in the middle of the batch is the result of all

@@ -1,0 +1,126 @@
+package conns
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/relock-go/relock/internal/redis/driver"
+	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/internal/test/testkit"
+)
+
+// hangingDials counts the dials of a client, each of which hangs, but for the
+// first n.
+type hangingDials struct {
+	n     int64
+	dials atomic.Int64
+	freed chan struct{} // what hangs goes on when it is closed
+}
+
+func (h *hangingDials) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if h.dials.Add(1) > h.n {
+		select {
+		case <-h.freed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return new(net.Dialer).DialContext(ctx, network, address)
+}
+
+func (h *hangingDials) set(c *driver.Config) { c.Dial, c.DialTimeout = h.dial, testkit.Patience }
+
+// usersPool returns a driver on a pool of the user's that dials so.
+func (h *hangingDials) usersPool(t testing.TB, s *redistest.Server, change func(*redis.Pool)) *Pool {
+	pool := &redis.Pool{MaxIdle: 4, DialContext: func(ctx context.Context) (redis.Conn, error) {
+		conn, err := h.dial(ctx, s.Network, s.Address)
+		if err != nil {
+			return nil, err
+		}
+		return redis.NewConn(conn, 0, 0), nil
+	}}
+	change(pool)
+	c := &driver.Config{DialTimeout: testkit.Patience, CommandTimeout: testkit.Patience}
+	d := FromPool(c, pool)
+	t.Cleanup(func() { assert.NoError(t, pool.Close()) })
+	t.Cleanup(func() { assert.NoError(t, d.Close()) })
+	return d
+}
+
+func atMost(n int, wait bool) func(*redis.Pool) {
+	return func(p *redis.Pool) { p.MaxActive, p.Wait = n, wait }
+}
+
+func eachPoolThatHangs(t *testing.T, f func(*testing.T, *hangingDials, *Pool)) {
+	t.Helper()
+	testkit.Each(t, map[string]func(testing.TB, *hangingDials, *redistest.Server) *Pool{
+		"ours": func(t testing.TB, h *hangingDials, s *redistest.Server) *Pool { return newTestPool(t, s, h.set) },
+		"ours, callers wait": func(t testing.TB, h *hangingDials, s *redistest.Server) *Pool {
+			return newTestPool(t, s, h.set, func(c *driver.Config) { c.MaxActive, c.Wait = 2, true })
+		},
+		"the user's": func(t testing.TB, h *hangingDials, s *redistest.Server) *Pool {
+			return h.usersPool(t, s, atMost(0, false))
+		},
+		"the user's, callers wait": func(t testing.TB, h *hangingDials, s *redistest.Server) *Pool {
+			return h.usersPool(t, s, atMost(2, true))
+		},
+	}, func(t *testing.T, _ string, open func(testing.TB, *hangingDials, *redistest.Server) *Pool) {
+		h := &hangingDials{n: 1, freed: make(chan struct{})}
+		f(t, h, open(t, h, redistest.Start(t)))
+	})
+}
+
+// A call whose dial hangs uses the connection that another call returns
+// meanwhile. Calls that take turns over that one leave one dial under way. What
+// it opens is the pool's.
+func TestCallsTakeTurnsWhileADialHangs(t *testing.T) {
+	t.Parallel()
+	eachPoolThatHangs(t, func(t *testing.T, h *hangingDials, d *Pool) {
+		warmPool(t, d, 1)
+		busy := takeConns(t, d, 1)
+		waits := testkit.Async(t, func() error { return d.Call(t.Context(), driver.Limits{}, echo("x")).Err })
+		testkit.Eventually(t, testkit.Patience, func() bool { return h.dials.Load() == 2 }, "it dials")
+		putConns(d, busy)
+		require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience/2))
+		Together(2, func(int) {
+			for n := 0; n < 20 && assert.NoError(t, d.Call(t.Context(), driver.Limits{}, echo("x")).Err); n++ {
+			}
+		})
+		if d.own { // a user's pool may dial when an idle connection is asked for
+			require.LessOrEqual(t, h.dials.Load(), int64(3), "each call dials")
+		}
+		close(h.freed)
+		testkit.Eventually(t, testkit.Patience, func() bool { return d.Idle() >= 2 }, "the pool's")
+		Together(2, func(int) { assert.NoError(t, d.Call(t.Context(), driver.Limits{}, echo("x")).Err) })
+		require.Zero(t, d.InUse())
+	})
+}
+
+// A call that leaves ends its dial, and its place is free.
+func TestCallLeavesADialThatHangs(t *testing.T) {
+	t.Parallel()
+	eachPoolThatHangs(t, func(t *testing.T, h *hangingDials, d *Pool) {
+		warmPool(t, d, 1)
+		busy := takeConns(t, d, 1)
+		for range 3 {
+			ctx, cancel := context.WithCancel(t.Context())
+			before := h.dials.Load()
+			waits := testkit.Async(t, func() error { return d.Call(ctx, driver.Limits{}, echo("x")).Err })
+			testkit.Eventually(t, testkit.Patience, func() bool { return h.dials.Load() > before }, "it dials")
+			cancel()
+			require.ErrorIs(t, testkit.ResultWithin(t, waits, testkit.Patience), driver.ErrAbandoned)
+			limit := driver.Limits{Connect: 10 * time.Millisecond}
+			require.True(t, driver.IsTimeout(d.Call(t.Context(), limit, echo("x")).Err))
+		}
+		putConns(d, busy)
+		testkit.Eventually(t, testkit.Patience, func() bool { return d.Open() == 1 }, "dials go on")
+		require.NoError(t, d.Call(t.Context(), driver.Limits{}, echo("x")).Err)
+	})
+}
