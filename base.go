@@ -14,14 +14,14 @@ import (
 
 // base is a lock. It has the methods that all kinds share.
 type base struct {
-	client *Client // its observer is notified
-	target acquire.Target
-	how    locking // nil if the lock was not made by its constructor
+	client   *Client // its observer is notified
+	target   acquire.Target
+	acquirer acquirer // nil if the lock was not made by its constructor
 }
 
 // Validate returns all mistakes in the lock's arguments and options in one
 // error, which matches [ErrInvalid]. Without mistakes it returns nil.
-func (b *base) Validate() error { return wrap("validate", b.target.Key, b.made()) }
+func (b *base) Validate() error { return wrap("validate", b.target.Key, b.configErr()) }
 
 // Lock acquires the lock. It makes one attempt. With [WithBlock] it waits until
 // it gets the lock or ctx is cancelled. The package documentation lists its
@@ -44,7 +44,7 @@ func (b *base) Unlock(ctx context.Context) error {
 	if err := b.ready(ctx); err != nil {
 		return wrap("unlock", b.target.Key, err)
 	}
-	return wrap("unlock", b.target.Key, b.how.Release(ctx))
+	return wrap("unlock", b.target.Key, b.acquirer.Release(ctx))
 }
 
 // Do runs fn while holding the lock, as [RedisLock.Do] does.
@@ -84,7 +84,7 @@ func (b *base) do(ctx context.Context, block bool, fn func(context.Context) erro
 	if err != nil {
 		return notRun(err)
 	}
-	return hold{got}.run(ctx, func() error { return b.how.Unlock(got) }, fn)
+	return hold{got}.run(ctx, func() error { return b.acquirer.Unlock(got) }, fn)
 }
 
 // take acquires the lock in the way of its kind.
@@ -92,11 +92,11 @@ func (b *base) take(ctx context.Context, block, lasting bool) (h *lease.Hold, wa
 	if err := b.ready(ctx); err != nil {
 		return nil, false, err
 	}
-	return b.how.Take(ctx, block, lasting)
+	return b.acquirer.Take(ctx, block, lasting)
 }
 
-// locking acquires and releases the locks of one kind.
-type locking interface {
+// acquirer acquires and releases the locks of one kind.
+type acquirer interface {
 	// Take acquires the lock. Lock and Do set lasting: the hold then belongs to
 	// the object or the owner until Release. waited reports whether the
 	// call did not get the lock at its first attempt, and waited for it.
@@ -125,7 +125,7 @@ func newBaseWith(m lockspec.Problems, key string, client *Client, opts []LockOpt
 	}
 	b.target.Settings = lockspec.Resolve(defaults, applied(opts, &m), k, &m)
 	if err := m.Err(); err != nil {
-		b.how = invalid{err}
+		b.acquirer = invalid{err}
 	}
 	return b
 }
@@ -141,13 +141,13 @@ func applied(opts []LockOption, m *lockspec.Problems) (own lockspec.Options) {
 }
 
 // use sets how the lock is acquired, unless the lock is invalid.
-func (b *base) use(how locking) {
-	if b.how == nil {
-		b.how = how
+func (b *base) use(a acquirer) {
+	if b.acquirer == nil {
+		b.acquirer = a
 	}
 }
 
-// invalid is the locking of a lock with mistakes in its key or options. Every
+// invalid is the acquirer of a lock with mistakes in its key or options. Every
 // call returns the mistakes.
 type invalid struct{ why error }
 
@@ -162,12 +162,12 @@ func (m invalid) Release(context.Context) error { return m.why }
 // Unlock returns the mistakes.
 func (m invalid) Unlock(*lease.Hold) error { return m.why }
 
-// made returns the mistakes in the lock itself, or nil.
-func (b *base) made() error {
-	if b.how == nil {
+// configErr returns the mistakes in the lock itself, or nil.
+func (b *base) configErr() error {
+	if b.acquirer == nil {
 		return errNotMade
 	}
-	if m, ok := b.how.(invalid); ok {
+	if m, ok := b.acquirer.(invalid); ok {
 		return m.why
 	}
 	return nil
@@ -180,7 +180,7 @@ var errNotMade = fmt.Errorf("%w: lock: was not made by its constructor", ErrInva
 // ready returns an error if the lock is invalid or ctx is nil. It does not
 // check whether the client was closed.
 func (b *base) ready(ctx context.Context) error {
-	if err := b.made(); err != nil {
+	if err := b.configErr(); err != nil {
 		return err
 	}
 	if ctx == nil {
@@ -194,7 +194,7 @@ func (b *base) String() string { return "lock " + strconv.Quote(b.target.Key) }
 
 // op returns the operation of an acquiring call, for its error.
 func (b *base) op() string {
-	if _, resumed := b.how.(resume.Lock); resumed {
+	if _, resumed := b.acquirer.(resume.Lock); resumed {
 		return "resume"
 	}
 	return "lock"

@@ -62,7 +62,7 @@ var permanent = []error{
 
 	relock.ErrInvalid, relock.ErrClosed, relock.ErrLockLost, relock.ErrNotHeld, relock.ErrUnconfirmed, relock.ErrDenied,
 	relock.ErrKeyConflict, relock.ErrUpgrade, relock.ErrMaxHold, relock.ErrForced,
-	errs.Both(relock.ErrUnconfirmed, redis.Error("OOM command not allowed")),
+	errs.Join(relock.ErrUnconfirmed, redis.Error("OOM command not allowed")),
 	&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")},
 
 	redis.Error("NOAUTH Authentication required."),
@@ -96,9 +96,9 @@ func TestIsRetryableErr(t *testing.T) {
 			}
 			for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
 				for _, ended := range []error{
-					errs.Both(end, err), errs.Both(err, end), errors.Join(err, end),
+					errs.Join(end, err), errs.Join(err, end), errors.Join(err, end),
 					locking(errors.Join(err, fmt.Errorf("x: %w", end))),
-					&relock.NodeError{Err: errs.Both(fmt.Errorf("x: %w", end), err)},
+					&relock.NodeError{Err: errs.Join(fmt.Errorf("x: %w", end), err)},
 					errors.Join(errors.Join(err, err), errors.Join(nil, end)),
 				} {
 					require.False(t, relock.IsRetryableErr(ended), "%#v", ended)
@@ -149,7 +149,7 @@ func TestIsRetryableErrOfDials(t *testing.T) {
 
 func TestErrorTexts(t *testing.T) {
 	t.Parallel()
-	denied := &relock.Error{Op: "lock", Key: "a\r\nb \x00\xff", Err: errs.Both(relock.ErrDenied, errors.New("NOPERM no"))}
+	denied := &relock.Error{Op: "lock", Key: "a\r\nb \x00\xff", Err: errs.Join(relock.ErrDenied, errors.New("NOPERM no"))}
 	require.EqualError(t, denied, `relock: lock "a\r\nb \x00\xff": permission denied by the server: NOPERM no`)
 	require.EqualError(t, &relock.Error{Op: "new client", Err: relock.ErrInvalid}, "relock: new client: invalid")
 	require.EqualError(t, &relock.NodeError{Node: 3, Err: relock.ErrClosed}, "node 3: client closed")

@@ -144,7 +144,7 @@ func (c *Client) SetNEX(ctx context.Context, key, value string, expiry time.Dura
 		return false, wrap("setnex", key, err)
 	}
 	o := c.engine.Driver.Call(ctx, driver.Limits{}, driver.SetNX(key, value, expiry))
-	return o.Reply == "OK", wrap("setnex", key, driver.Ended(ctx, o.Err))
+	return o.Reply == "OK", wrap("setnex", key, driver.ContextErr(ctx, o.Err))
 }
 
 // Script is a Lua script for [Client.Eval]. It is sent by its SHA-1 digest, and
@@ -178,7 +178,7 @@ func (c *Client) Eval(ctx context.Context, script *Script, keys []string, args .
 	if driver.IsNoScript(o.Err) {
 		o = c.engine.Driver.Call(ctx, driver.Limits{}, script.code.BySource(keys, args))
 	}
-	return driver.Text(o.Reply), wrap("eval", key, driver.Ended(ctx, driver.OfScript(o.Err)))
+	return driver.Text(o.Reply), wrap("eval", key, driver.ContextErr(ctx, driver.OfScript(o.Err)))
 }
 
 // Ping sends PING to the server and returns an error if it does not answer. A
@@ -208,7 +208,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	if err == nil {
 		err = c.checkRoles(ctx, nodes)
 	}
-	return wrap("ping", "", driver.Ended(ctx, err))
+	return wrap("ping", "", driver.ContextErr(ctx, err))
 }
 
 // checkRoles returns an error if a server grants no locks, because of what it

@@ -43,7 +43,7 @@ type Locker interface {
 // [ErrInvalid].
 func NewLocker(client *Client, opts ...LockOption) (Locker, error) {
 	l := &locker{newBase("any", client, opts, lockspec.Locker)}
-	if m, ok := l.base.how.(invalid); ok {
+	if m, ok := l.base.acquirer.(invalid); ok {
 		return nil, wrap("new locker", "", m.why)
 	}
 	return l, nil
@@ -64,7 +64,7 @@ func (l *locker) take(ctx context.Context, key string, block bool) (Hold, error)
 	b := l.base
 	b.target.Use(b.target.Manager, key)
 	if err := m.Err(); err != nil {
-		b.how = invalid{err}
+		b.acquirer = invalid{err}
 	}
 	return newRedisLock(b).hold(ctx, block)
 }
@@ -139,7 +139,7 @@ func (h hold) after(err, unlocked error) error {
 		return err // unlocked, by us or by fn
 	case err == nil:
 		return wrap("unlock", h.Key(), unlocked)
-	case errs.Says(err, unlocked):
+	case errs.Covers(err, unlocked):
 		return err
 	}
 	return errors.Join(err, wrap("unlock", h.Key(), unlocked))
@@ -187,7 +187,7 @@ func unlockAfter(hold Hold, err error) error {
 		return err
 	case err == nil:
 		return unlocked
-	case errs.Says(err, unlocked):
+	case errs.Covers(err, unlocked):
 		return err
 	}
 	return errors.Join(err, unlocked)

@@ -54,7 +54,7 @@ func (g *grant) pushLocked(ctx context.Context) *level {
 // deeperLocked adds a level, unless the grant was lost.
 func (g *grant) deeperLocked(ctx context.Context) (*level, error) {
 	if err := g.checkLocked(); err != nil {
-		return nil, errs.OfLevel(err)
+		return nil, errs.ForLevel(err)
 	}
 	return g.pushLocked(ctx), nil
 }
@@ -155,7 +155,7 @@ func (h *level) leave() (last *removal, err error) {
 	h.unlocked = true
 	h.grant.dropLocked(h)
 	if over := h.ends.Err(); over != nil {
-		return nil, errs.Gone(over)
+		return nil, errs.NotHeld(over)
 	}
 	h.endLocked(relock.ErrNotHeld)
 	h.grant.levels.Live--

@@ -157,9 +157,9 @@ func (r *removal) verdict(found bool) error {
 	case r.all.life.Err() != nil:
 		return r.all.closed()
 	case r.unanswered:
-		return errs.Both(errs.ErrUnconfirmed, errs.ErrAnswerLost)
+		return errs.Join(errs.ErrUnconfirmed, errs.ErrAnswerLost)
 	}
-	return errs.Gone(errs.Vanished)
+	return errs.NotHeld(errs.Vanished)
 }
 
 // giveUp ends an Unlock that was not answered.

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/tasks"
+	"github.com/relock-go/relock/internal/goroutines"
 )
 
 // server is etcd as one Locker uses it: the client, the names of the keys, how
@@ -35,7 +35,7 @@ type server struct {
 	logger *slog.Logger
 	life   context.Context // cancelled when the Locker is closed
 	end    context.CancelCauseFunc
-	tasks  tasks.Group
+	tasks  goroutines.Group
 	pace   *pace     // of requests
 	old    sync.Once // logs that a server is too old
 }

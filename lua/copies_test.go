@@ -88,7 +88,7 @@ func TestLateCopiesOfScripts(t *testing.T) {
 						want.TTL = LongLease
 					}
 					for range 2 {
-						require.Equal(t, map[byte]int64{'+': script.Ours, '=': script.Ours, '0': script.Other, 'k': script.Kept}[result],
+						require.Equal(t, map[byte]int64{'+': script.OK, '=': script.OK, '0': script.NotHeld, 'k': script.Kept}[result],
 							b.Run(row.call))
 						RequireSame(t, want, b.State())
 					}
@@ -123,7 +123,7 @@ func TestLateCopiesWrite(t *testing.T) {
 			b := NewBench(t, s)
 			b.SetUp(tt.state)
 			before := written()
-			require.Equal(t, int64(script.Ours), b.Run(tt.late))
+			require.Equal(t, int64(script.OK), b.Run(tt.late))
 			require.Greater(t, written(), before)
 		})
 	}
@@ -131,7 +131,7 @@ func TestLateCopiesWrite(t *testing.T) {
 		b := NewMulti(t, s, 2)
 		b.Put(Plain1, Plain1)
 		before := written()
-		require.Equal(t, []int64{script.Ours}, b.Acquire(Plain1, time.Second, 0, ""))
+		require.Equal(t, []int64{script.OK}, b.Acquire(Plain1, time.Second, 0, ""))
 		require.Equal(t, before+2, written())
 	})
 }
@@ -257,9 +257,9 @@ func TestChangesAreNumbered(t *testing.T) {
 	b := NewBench(t, server)
 	b.SetUp(HeldTwice)
 	for seq := 3; seq <= 200; seq++ {
-		require.Equal(t, int64(script.Ours), b.Run(EnterOf(Hold1, seq, seq, Lease)))
-		require.Equal(t, int64(script.Ours), b.Run(EnterOf(Hold1, 2, seq-1, Lease)), "the change before")
-		require.Equal(t, int64(script.Ours), b.Run(ReentrantReleaseOf(Hold1, 1, seq-1, 0)), "the change before")
+		require.Equal(t, int64(script.OK), b.Run(EnterOf(Hold1, seq, seq, Lease)))
+		require.Equal(t, int64(script.OK), b.Run(EnterOf(Hold1, 2, seq-1, Lease)), "the change before")
+		require.Equal(t, int64(script.OK), b.Run(ReentrantReleaseOf(Hold1, 1, seq-1, 0)), "the change before")
 		require.Equal(t, fmt.Sprint(seq), b.State().Content.(map[string]string)[OwnerUs])
 	}
 }

@@ -186,7 +186,7 @@ func TestMultiScriptHandsOff(t *testing.T) {
 
 			hand(handed)
 			b.Queued(StaleWaits(129, "pf")...)
-			require.Equal(t, append(tt.want[:2:2], script.More), acquire(handed.Held()))
+			require.Equal(t, append(tt.want[:2:2], script.ScanLimit), acquire(handed.Held()))
 			require.Empty(t, b.Lock())
 			require.Len(t, b.Waits(), 1)
 		})

@@ -106,7 +106,7 @@ func TestRedLockScript(t *testing.T) {
 			before := b.State()
 			young := acquire(LongLease, 1<<40)
 			require.Len(t, young, 2)
-			require.Equal(t, fmt.Sprint(script.Young), young[0])
+			require.Equal(t, fmt.Sprint(script.RecentlyStarted), young[0])
 			require.Less(t, number(t, young[1]), int64(1<<40))
 			RequireSame(t, before, b.State())
 			require.Equal(t, tt.want, acquire(LongLease, 0)[0])

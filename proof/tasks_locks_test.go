@@ -55,7 +55,7 @@ func (m *taskMachine) lockStep(r *rapid.T) {
 		m.gates++
 		answer, err := redis.Values(m.eval(r, script.TaskReceive, "gate:1", receiveArgs("gate:1", m.gates, 1, lock)...), nil)
 		require.NoError(r, err)
-		more = answer[0].(int64) == script.More // it has dropped the place of a task that was removed
+		more = answer[0].(int64) == script.ScanLimit // it has dropped the place of a task that was removed
 		if len(answer) > 3 {
 			var fence int64
 			_, err = redis.Scan(answer[3:], &got, &fence)

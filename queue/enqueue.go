@@ -167,7 +167,7 @@ func (e *enqueuing) put(ctx context.Context, tasks []Task, bodies [][]byte) (dri
 // task whose id is done may be the one that it has queued.
 func (e *enqueuing) read(ctx context.Context, t *Task, answer int64, d script.Indeterminate) {
 	switch {
-	case answer == script.Ours:
+	case answer == script.OK:
 		e.outcome.Queued = append(e.outcome.Queued, t.ID)
 	case d.Exists() && e.queue.set.unique > 0:
 		e.doubtful = append(e.doubtful, t.ID)
@@ -189,7 +189,7 @@ func (e *enqueuing) result() error {
 		all = append(all, fmt.Errorf("%w: %s", ErrDuplicate, named(e.outcome.Duplicates)))
 	}
 	if len(e.doubtful) > 0 {
-		all = append(all, fmt.Errorf("%s: %w", named(e.doubtful), errs.Both(relock.ErrUnconfirmed, errSentTwice)))
+		all = append(all, fmt.Errorf("%s: %w", named(e.doubtful), errs.Join(relock.ErrUnconfirmed, errSentTwice)))
 	}
 	if e.failed != nil {
 		all = append(all, fmt.Errorf("%s: %w", named(e.unsent), e.failed))

@@ -46,7 +46,7 @@ func (l *queueListing) run(ctx context.Context, client *relock.Client) error {
 	}
 	nodes, err := e.Driver.Nodes(ctx)
 	if err != nil {
-		return driver.Ended(ctx, err)
+		return driver.ContextErr(ctx, err)
 	}
 	for _, n := range nodes {
 		for cursor, more := "0", true; more && !l.stopped; more = cursor != "0" {

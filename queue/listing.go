@@ -89,7 +89,7 @@ func (q *Queue) idPage(ctx context.Context, from source, after [2]string) (ids [
 		err = errAnswer
 	}
 	if err != nil {
-		return nil, end, driver.Ended(ctx, err)
+		return nil, end, driver.ContextErr(ctx, err)
 	}
 	return ids[2:], [2]string(ids[:2]), nil
 }

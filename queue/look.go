@@ -74,7 +74,7 @@ func (q *Queue) Get(ctx context.Context, id string) (TaskInfo, error) {
 	pace := newPace()
 	some, _, err := q.tasks(ctx, []string{id}, &pace)
 	if err == nil && len(some) == 0 {
-		err = errs.Both(ErrNotFound, fmt.Errorf("%.64q", id))
+		err = errs.Join(ErrNotFound, fmt.Errorf("%.64q", id))
 	}
 	if err != nil {
 		return TaskInfo{}, q.wrap("get", err)

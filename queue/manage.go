@@ -34,15 +34,15 @@ func (q *Queue) Remove(ctx context.Context, id string) error {
 		o.Err = err
 		return q.wrap("remove", unconfirmed(ctx, o, d))
 	case code == inFlight:
-		return q.wrap("remove", errs.Both(ErrInFlight, fmt.Errorf("%.64q", id)))
-	case code == script.Ours:
+		return q.wrap("remove", errs.Join(ErrInFlight, fmt.Errorf("%.64q", id)))
+	case code == script.OK:
 		return nil
 	}
 	if d.Exists() {
 		return q.wrap("remove",
-			errs.Both(relock.ErrUnconfirmed, fmt.Errorf("sent twice, the second request found no task %.64q", id)))
+			errs.Join(relock.ErrUnconfirmed, fmt.Errorf("sent twice, the second request found no task %.64q", id)))
 	}
-	return q.wrap("remove", errs.Both(ErrNotFound, fmt.Errorf("%.64q", id)))
+	return q.wrap("remove", errs.Join(ErrNotFound, fmt.Errorf("%.64q", id)))
 }
 
 // inFlight is the answer of a removal to a task that has a lease.
@@ -76,7 +76,7 @@ func (q *Queue) Stats(ctx context.Context) (s Stats, err error) {
 	o, _ := q.run(ctx, script.TaskStats, q.set.letters, milliseconds(q.set.age))
 	values, err := driver.Values(o.Reply, o.Err)
 	if err != nil {
-		return Stats{}, q.wrap("stats", driver.Ended(ctx, err))
+		return Stats{}, q.wrap("stats", driver.ContextErr(ctx, err))
 	}
 	var oldest int64
 	var paused int
@@ -146,7 +146,7 @@ func (q *Queue) page(ctx context.Context, s *script.TaskScript, pace *pace, args
 		}
 		values, err := driver.Values(o.Reply, o.Err)
 		if err != nil {
-			return nil, driver.Ended(ctx, err)
+			return nil, driver.ContextErr(ctx, err)
 		}
 		pace.came(sizeOf(values), took, q.engine.CommandTimeout)
 		return values, nil

@@ -59,7 +59,7 @@ func (q *Queue) pause(ctx context.Context, op string, pause bool, key string) er
 		if o.Err = err; err != nil {
 			return q.wrap(op, unconfirmed(ctx, o, d))
 		}
-		if code != script.More {
+		if code != script.ScanLimit {
 			return nil
 		}
 	}

@@ -101,7 +101,7 @@ func (p *protocol) Ended(why error) (follow func()) {
 func (p *protocol) Settle() error {
 	start := time.Now()
 	if over := p.End(errs.ErrNotHeld); over != nil {
-		return errs.Gone(over)
+		return errs.NotHeld(over)
 	}
 	send := func(limit driver.Limits) (driver.Result, script.Indeterminate) {
 		return p.queue.settler.settle(limit, p.settlement())
@@ -113,7 +113,7 @@ func (p *protocol) Settle() error {
 	}
 	lost, err := p.Judge(o, first)
 	if lost {
-		return errs.Gone(errs.Vanished)
+		return errs.NotHeld(errs.Vanished)
 	}
 	return err
 }

@@ -100,9 +100,9 @@ func (q *Queue) runOn(
 // unconfirmed returns the error of a request that may have been executed, and
 // must not be sent again without the caller's knowledge.
 func unconfirmed(ctx context.Context, o driver.Result, d script.Indeterminate) error {
-	err := driver.Ended(ctx, o.Err)
+	err := driver.ContextErr(ctx, o.Err)
 	if !d.Last.IsZero() {
-		return errs.Both(relock.ErrUnconfirmed, err)
+		return errs.Join(relock.ErrUnconfirmed, err)
 	}
 	return err
 }

@@ -190,7 +190,7 @@ func (r *receiver) receive(ctx context.Context, a ask) (received, error) {
 		if ctx.Err() == nil && o.Unanswered() {
 			r.pace.missed()
 		}
-		return received{}, driver.Ended(ctx, o.Err)
+		return received{}, driver.ContextErr(ctx, o.Err)
 	}
 	answer, err := readAnswer(o.Reply)
 	if err != nil {
@@ -205,7 +205,7 @@ func (r *receiver) receive(ctx context.Context, a ask) (received, error) {
 	}
 	// The answer to a second copy has the deliveries only.
 	got := received{
-		again: answer.code == script.More || unknown.Exists(), noRoom: answer.code == script.Full, next: answer.next,
+		again: answer.code == script.ScanLimit || unknown.Exists(), noRoom: answer.code == script.Full, next: answer.next,
 	}
 	for _, t := range answer.taken {
 		if d := r.queue.deliver(ctx, o.Sent, &t, r.token); d != nil && r.mayRun(d) {

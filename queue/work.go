@@ -76,7 +76,7 @@ func explained(ctx context.Context, err error) error {
 	if why == nil || !errors.Is(err, context.Canceled) || errors.Is(err, why) {
 		return err
 	}
-	return errs.Both(why, err)
+	return errs.Join(why, err)
 }
 
 // settle settles a delivery, unless that was done. One that was lost sends

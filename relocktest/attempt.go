@@ -65,7 +65,7 @@ func (a *attempt) Settle() error {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
 	if over := a.end(errs.ErrNotHeld); over != nil {
-		return errs.Gone(over)
+		return errs.NotHeld(over)
 	}
 	a.queue.settleLocked(a.task, verb, argument)
 	return nil

@@ -85,7 +85,7 @@ func (l *Locker) awayLocked() error {
 // unconfirmedLocked is awayLocked for a release, which is repeated.
 func (l *Locker) unconfirmedLocked() error {
 	if l.down > 0 {
-		return errs.Both(errs.ErrUnconfirmed, errDown)
+		return errs.Join(errs.ErrUnconfirmed, errDown)
 	}
 	return nil
 }

@@ -151,7 +151,7 @@ func (h *hold) unlock() error {
 	h.unlocked = true
 	g.levels.Drop(h)
 	if over != nil {
-		return errs.Gone(over)
+		return errs.NotHeld(over)
 	}
 	h.endLocked(errs.ErrNotHeld)
 	if g.levels.Live--; g.levels.Live == 0 {

@@ -119,7 +119,7 @@ func (l *Locker) nestLocked(ctx context.Context, by stack, carries *carried.Hold
 			continue
 		}
 		if over := h.checkLocked(); over != nil {
-			return nil, errs.OfLevel(over)
+			return nil, errs.ForLevel(over)
 		}
 		return h.grant.pushLocked(ctx, by), nil
 	}

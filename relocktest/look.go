@@ -30,7 +30,7 @@ func (q *Queue) Get(ctx context.Context, id string) (queue.TaskInfo, error) {
 				return t, nil
 			}
 		}
-		err = errs.Both(queue.ErrNotFound, fmt.Errorf("%.64q", id))
+		err = errs.Join(queue.ErrNotFound, fmt.Errorf("%.64q", id))
 	}
 	return queue.TaskInfo{}, q.inside.Wrap("get", err)
 }

@@ -21,9 +21,9 @@ func (q *Queue) Remove(ctx context.Context, id string) error {
 	switch {
 	case err != nil:
 	case t == nil || !t.done.IsZero():
-		err = errs.Both(queue.ErrNotFound, fmt.Errorf("%.64q", id))
+		err = errs.Join(queue.ErrNotFound, fmt.Errorf("%.64q", id))
 	case t.running != nil:
-		err = errs.Both(queue.ErrInFlight, fmt.Errorf("%.64q", id))
+		err = errs.Join(queue.ErrInFlight, fmt.Errorf("%.64q", id))
 	default:
 		delete(q.tasks, id)
 	}

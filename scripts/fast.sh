@@ -30,7 +30,7 @@ elif [ -n "$folders" ]; then
 fi
 
 echo "fast: tests that need no server"
-go test ./internal/suspend ./internal/tasks ./utils \
+go test ./internal/suspend ./internal/goroutines ./utils \
 	./proof/mutants ./proof/luacover ./proof/internal/testbinary
 go test -run 'Test(Free|Block|NoBlock)' ./internal/test/redistest
 [ "$bench" = skip ] || GOWORK=off go test -C bench -skip Excludes .

@@ -51,9 +51,9 @@ func Kept(err error, until time.Time) error {
 // nil for a grant.
 func ReasonOf(code int64, answer any, s *lockspec.Spec) error {
 	switch code {
-	case script.Ours:
+	case script.OK:
 		return nil
-	case script.Other, script.Kept:
+	case script.NotHeld, script.Kept:
 		return errs.ErrLockAcquiredByOthers
 	}
 	return s.KeyConflict(answer)

@@ -222,8 +222,8 @@ func (w *Wait) passed(h *lease.Hold) (*lease.Hold, error) {
 
 // nextPause returns the rest that the last attempt has computed. Without one,
 // it returns the poll interval and up to a fifth more. The interval grows while
-// the server answers with errors or not at all. It does not while a Cluster
-// moves the keys, which ends soon.
+// the server answers with errors or not at all. While a Cluster moves the keys,
+// which ends soon, it stays as it is.
 func (w *Wait) nextPause(err error) time.Duration {
 	poll := w.Settings.Poll
 	if w.Rest > 0 {

@@ -119,7 +119,7 @@ func TestIsUnserved(t *testing.T) {
 		require.True(t, isUnserved(err), "%v", err)
 	}
 	for _, err := range []error{
-		errs.ErrLockAcquiredByOthers, errs.Both(errs.ErrLockAcquiredByOthers, driver.ErrTimeout),
+		errs.ErrLockAcquiredByOthers, errs.Join(errs.ErrLockAcquiredByOthers, driver.ErrTimeout),
 		errs.ErrKeyConflict, errs.ErrDenied, nil,
 	} {
 		require.False(t, isUnserved(err), "%v", err)

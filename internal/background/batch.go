@@ -13,7 +13,7 @@ import (
 const maxBatch = 100
 
 // due removes the due jobs from the heap. If there is one, it also removes
-// those that are due within Ahead. pause is the time until the next check.
+// those that are due within Window. pause is the time until the next check.
 func (w *Worker) due(now time.Time) (batch []*Job, pause time.Duration) {
 	w.fleet.mu.Lock()
 	defer w.fleet.mu.Unlock()
@@ -23,9 +23,9 @@ func (w *Worker) due(now time.Time) (batch []*Job, pause time.Duration) {
 	until := now
 	for len(w.jobs) > 0 && len(batch) < maxBatch && !w.jobs[0].at.After(until) {
 		batch = append(batch, heap.Pop(&w.jobs).(*Job))
-		until = now.Add(w.fleet.Ahead)
+		until = now.Add(w.fleet.Window)
 	}
-	w.batch, w.hasty = batch, false
+	w.batch, w.runNow = batch, false
 	w.until = w.wakeAt(now)
 	return batch, w.until.Sub(now)
 }
@@ -160,7 +160,7 @@ func (w *Worker) answered(j *Job, o driver.Result) {
 		return
 	}
 	w.count(j, limit)
-	if w.hasty && !o.Answered && !driver.IsAnswer(o.Err) {
+	if w.runNow && !o.Answered && !driver.IsAnswer(o.Err) {
 		again = time.Now()
 	}
 	if j.index < 0 || again.Before(j.at) {

@@ -9,13 +9,13 @@
 // no caller can delay them. Its loop has five steps:
 //
 //   - sleep until the earliest job is due;
-//   - take up to 100 due jobs, and those that are due within Ahead;
+//   - take up to 100 due jobs, and those that are due within Window;
 //   - hand the jobs whose keys are at another node by now to its worker;
 //   - send them in one pipeline ([script.RunBatch]);
 //   - hand each [Task] its result, and add its job again at the time that the
 //     task returns.
 //
-// A client has three fleets. The watchdog's jobs are leases; its Ahead is
+// A client has three fleets. The watchdog's jobs are leases; its Window is
 // 10 ms. The retrier's jobs are releases, the poller's are the locks with
 // waiters. There is one more for each setting of WithReplicas, since its
 // batches wait for the replicas. A client of one server has one worker in each,

@@ -8,17 +8,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/relock-go/relock/internal/goroutines"
 	"github.com/relock-go/relock/internal/redis/driver"
-	"github.com/relock-go/relock/internal/tasks"
 )
 
 // Fleet sends jobs when they are due. It has a worker for each node, so that a
 // node that hangs delays no job of another one.
 type Fleet struct {
 	driver driver.Driver
-	tasks  *tasks.Group
+	tasks  *goroutines.Group
 	life   context.Context // of the client
-	Ahead  time.Duration   // how much too early a job may go along with a due one
+	Window time.Duration   // how much too early a job may go along with a due one
 	Ack    *driver.Ack     // replica acks that all jobs wait for, or nil
 
 	one *Worker // of the only node; nil if there may be several
@@ -29,7 +29,7 @@ type Fleet struct {
 
 // NewFleet returns a fleet that sends through a driver. Its goroutines belong
 // to the group of a client, and end with its life.
-func NewFleet(life context.Context, d driver.Driver, t *tasks.Group) *Fleet {
+func NewFleet(life context.Context, d driver.Driver, t *goroutines.Group) *Fleet {
 	f := &Fleet{driver: d, tasks: t, life: life, workers: map[driver.Node]*Worker{}}
 	if only, ok := d.(driver.Node); ok {
 		f.one = f.worker(only)
@@ -69,8 +69,8 @@ func (f *Fleet) Retire(gone []driver.Node) {
 	}
 }
 
-// Hasten makes all jobs due. One under way is due when it gets no answer.
-func (f *Fleet) Hasten() {
+// RunNow makes all jobs due. One under way is due when it gets no answer.
+func (f *Fleet) RunNow() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
@@ -79,7 +79,7 @@ func (f *Fleet) Hasten() {
 			j.at = now
 		}
 		heap.Init(&w.jobs)
-		w.hasty = true
+		w.runNow = true
 		w.nudge()
 	}
 }

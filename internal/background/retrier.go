@@ -49,11 +49,11 @@ func (r *Retrier) Confirm(
 		if job.Answer.Err == nil {
 			return job.Answer, !d.Exists() && job.First, nil
 		}
-		return o, false, errs.Both(errs.ErrUnconfirmed, job.Answer.Err)
+		return o, false, errs.Join(errs.ErrUnconfirmed, job.Answer.Err)
 	case <-budget.C:
 	case <-r.life.Done():
 	}
-	return o, false, errs.Both(errs.ErrUnconfirmed, o.Err)
+	return o, false, errs.Join(errs.ErrUnconfirmed, o.Err)
 }
 
 // BestEffort sends a script for up to a second, until it is answered. No lock

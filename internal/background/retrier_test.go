@@ -14,7 +14,7 @@ import (
 // request holds the key no longer.
 func TestCleanUpPausesForLessThanASecond(t *testing.T) {
 	t.Parallel()
-	nothing := driver.Result{Answered: true, Reply: int64(script.Other)}
+	nothing := driver.Result{Answered: true, Reply: int64(script.NotHeld)}
 	silence := driver.Result{Err: driver.ErrTimeout}
 	for name, o := range map[string]driver.Result{"answered": nothing, "not answered": silence} {
 		now := time.Now()

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/goroutines"
 	"github.com/relock-go/relock/internal/redis/conns"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/tasks"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
@@ -51,7 +51,7 @@ func newFleet(t *testing.T, scripts ...*script.Script) (*background.Fleet, *faul
 		Network: p.Network, Address: p.Address, Password: new(string), DialTimeout: time.Minute, CommandTimeout: time.Minute,
 	})
 	life, end := context.WithCancel(context.Background())
-	var group tasks.Group
+	var group goroutines.Group
 	f := background.NewFleet(life, d, &group)
 	t.Cleanup(func() {
 		end()

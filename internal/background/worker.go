@@ -21,7 +21,7 @@ type Worker struct {
 	jobs    jobHeap
 	batch   []*Job                // taken out of the heap to be sent
 	sent    sentBatch             // the batch under way; zero if there is none
-	hasty   bool                  // all jobs became due while the batch was under way
+	runNow  bool                  // all jobs became due while the batch was under way
 	limits  map[time.Duration]int // how many unfinished jobs have each limit
 	started bool
 	retired bool      // its node is not to be used any more

@@ -72,7 +72,7 @@ func TestJobCountsWhatIsLate(t *testing.T) {
 // time.
 func TestWorkerTakesAlongWhatIsDueSoon(t *testing.T) {
 	t.Parallel()
-	w := &Worker{fleet: &Fleet{Ahead: 10 * time.Millisecond, life: t.Context()}, limits: map[time.Duration]int{}}
+	w := &Worker{fleet: &Fleet{Window: 10 * time.Millisecond, life: t.Context()}, limits: map[time.Duration]int{}}
 	now := time.Now()
 	for _, in := range []time.Duration{0, 3, 9, 11, 40} {
 		w.put(NewJob(nil), now.Add(in*time.Millisecond))
@@ -87,9 +87,9 @@ func TestWorkerTakesAlongWhatIsDueSoon(t *testing.T) {
 
 // Jobs that are under way when all become due are sent again immediately,
 // unless they were answered.
-func TestHastenWhileABatchIsUnderWay(t *testing.T) {
+func TestRunNowWhileABatchIsUnderWay(t *testing.T) {
 	t.Parallel()
-	cut, answered := driver.Result{Err: io.EOF}, driver.Result{Answered: true, Reply: int64(script.Other)}
+	cut, answered := driver.Result{Err: io.EOF}, driver.Result{Answered: true, Reply: int64(script.NotHeld)}
 	for _, tt := range []struct {
 		result driver.Result
 		due    bool
@@ -102,11 +102,11 @@ func TestHastenWhileABatchIsUnderWay(t *testing.T) {
 		w.put(NewJob(late), now)
 		batch, _ := w.due(now)
 		require.Len(t, batch, 1)
-		w.fleet.Hasten()
+		w.fleet.RunNow()
 		tt.result.Sent = now
 		w.answered(batch[0], tt.result)
 		batch, _ = w.due(now.Add(maxPause / 2))
 		require.Equal(t, tt.due, len(batch) == 1, tt.result)
-		require.False(t, w.hasty, "only once")
+		require.False(t, w.runNow, "only once")
 	}
 }

@@ -111,7 +111,7 @@ func (d *doctor) masters(ctx context.Context) (all []driver.Node, err error) {
 	}
 	err = d.within(ctx, func(ctx context.Context) error {
 		all, err = e.Driver.Nodes(ctx)
-		return driver.Ended(ctx, err)
+		return driver.ContextErr(ctx, err)
 	})
 	return all, err
 }
@@ -121,7 +121,7 @@ func (d *doctor) ask(ctx context.Context, n driver.Node, command string, args ..
 	err = d.within(ctx, func(ctx context.Context) error {
 		o := n.Call(ctx, driver.Limits{}, driver.Request{Cmd: command, Args: args})
 		reply = o.Reply
-		return driver.Ended(ctx, o.Err)
+		return driver.ContextErr(ctx, o.Err)
 	})
 	return reply, err
 }

@@ -64,11 +64,11 @@ func HeldSince(err error, since time.Time, need string) error {
 // nests.
 const ContextOfHold = "the context of that hold"
 
-// Both returns an error that matches two reasons and reads "a: b".
-func Both(a, b error) error { return fmt.Errorf("%w: %w", a, b) }
+// Join returns an error that matches two reasons and reads "a: b".
+func Join(a, b error) error { return fmt.Errorf("%w: %w", a, b) }
 
-// All returns an error that matches the reason and all its causes.
-func All(reason error, causes []error) error {
+// WithCauses returns an error that matches the reason and all its causes.
+func WithCauses(reason error, causes []error) error {
 	args := []any{reason}
 	for _, err := range causes {
 		args = append(args, err)
@@ -81,7 +81,7 @@ func All(reason error, causes []error) error {
 func EndOf(ctx context.Context, last error) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); !errors.Is(err, cause) {
-		err = Both(err, cause)
+		err = Join(err, cause)
 	}
 	if last != nil && !errors.Is(err, last) {
 		err = fmt.Errorf("%w: %w", err, last)
@@ -92,9 +92,9 @@ func EndOf(ctx context.Context, last error) error {
 // IsLoss reports whether a hold ended before its time.
 func IsLoss(err error) bool { return errors.Is(err, ErrLockLost) || errors.Is(err, ErrClosed) }
 
-// Gone returns the error of an Unlock whose hold has already ended for this
+// NotHeld returns the error of an Unlock whose hold has already ended for this
 // reason. It also matches ErrNotHeld, which the text does not repeat.
-func Gone(why error) error {
+func NotHeld(why error) error {
 	if errors.Is(why, ErrClosed) || why == ErrNotHeld { //nolint:errorlint // our own sentinel
 		return why
 	}
@@ -106,9 +106,9 @@ type gone struct{ why error }
 func (g gone) Error() string   { return g.why.Error() }
 func (g gone) Unwrap() []error { return []error{g.why, ErrNotHeld} }
 
-// OfLevel returns why no level can be added to a hold that has ended for this
+// ForLevel returns why no level can be added to a hold that has ended for this
 // reason. The hold is not yet unlocked to the last level.
-func OfLevel(over error) error {
+func ForLevel(over error) error {
 	if errors.Is(over, ErrNotHeld) {
 		return ErrLockLost // the outer level reached its maximum hold, the others are unlocked
 	}

@@ -32,9 +32,9 @@ var (
 	Suspended = Lost("machine was suspended")
 )
 
-// Says reports whether err already says that a hold was lost, and matches all
+// Covers reports whether err already says that a hold was lost, and matches all
 // reasons of that loss.
-func Says(err, loss error) bool {
+func Covers(err, loss error) bool {
 	for _, reason := range []error{ErrLockLost, ErrClosed, ErrMaxHold, ErrForced} {
 		if errors.Is(loss, reason) && !errors.Is(err, reason) {
 			return false

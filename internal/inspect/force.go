@@ -46,7 +46,7 @@ func (f *Force) Run(ctx context.Context) error {
 	f.all, f.pending = len(names), slices.Collect(slices.Chunk(names, forceBatch))
 	if o, err := f.round(ctx); err != nil {
 		if o.Unanswered() {
-			return errs.Both(errs.ErrUnconfirmed, err)
+			return errs.Join(errs.ErrUnconfirmed, err)
 		}
 		return err
 	}
@@ -74,12 +74,12 @@ func (f *Force) lookThrough(ctx context.Context) (names []string, found bool, er
 		o, _ := script.Run(ctx, f.Driver, driver.Limits{}, f.request, nil)
 		switch {
 		case o.Err != nil:
-			return nil, false, driver.Ended(ctx, o.Err)
-		case o.Reply == int64(script.Foreign):
+			return nil, false, driver.ContextErr(ctx, o.Err)
+		case o.Reply == int64(script.Conflict):
 			return nil, false, nil
-		case o.Reply == int64(script.Other) && len(names) == 0:
+		case o.Reply == int64(script.NotHeld) && len(names) == 0:
 			return nil, false, errs.ErrNotHeld
-		case o.Reply == int64(script.Other):
+		case o.Reply == int64(script.NotHeld):
 			return names, true, nil // what the earlier pages have named has ended
 		}
 		var page []string
@@ -148,10 +148,10 @@ func (f *Force) end(ctx context.Context, names []string) (driver.Result, ended, 
 	}
 	o, _ := script.Run(ctx, f.Driver, driver.Limits{}, f.request, nil)
 	if o.Err != nil {
-		return o, ended{}, driver.Ended(ctx, o.Err)
+		return o, ended{}, driver.ContextErr(ctx, o.Err)
 	}
 	e, handed, err := readEnd(o.Reply)
-	if handed == script.More {
+	if handed == script.ScanLimit {
 		f.PassOn(f.request)
 	}
 	if e.left > 0 || f.AtOnce {

@@ -27,7 +27,7 @@ func (f *Force) await(ctx context.Context) error {
 		case err != nil && ctx.Err() != nil:
 			return f.stillHeld(ctx)
 		case err != nil && f.isOver():
-			return errs.Both(errs.ErrUnconfirmed, err)
+			return errs.Join(errs.ErrUnconfirmed, err)
 		case err != nil && !lockspec.IsRetryable(err):
 			return err
 		}

@@ -32,7 +32,7 @@ func (l Locks) nodes(ctx context.Context) ([]driver.Node, error) {
 		return nil, err
 	}
 	nodes, err := l.Driver.Nodes(ctx)
-	return nodes, driver.Ended(ctx, err)
+	return nodes, driver.ContextErr(ctx, err)
 }
 
 // ofNode yields the names at one server that were not seen yet. It reports

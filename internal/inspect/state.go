@@ -64,7 +64,7 @@ func (l Locks) State(ctx context.Context, name string) (Info, error) {
 // read returns the reply of a script that reads a lock.
 func (l Locks) read(ctx context.Context, s *script.Script, name string) (any, error) {
 	o, _ := script.Run(ctx, l.Driver, driver.Limits{}, script.Call{Script: s, Key: l.key(name)}, nil)
-	return o.Reply, driver.Ended(ctx, o.Err)
+	return o.Reply, driver.ContextErr(ctx, o.Err)
 }
 
 // readInfo reads the reply of inspect.lua.

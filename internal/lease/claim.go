@@ -113,7 +113,7 @@ func (l byMessage) handle(o driver.Result) (time.Time, bool) {
 	if o.Err != nil {
 		return l.Retry(o.Err, l.limit()/10)
 	}
-	if code, _ := script.ReadGrant(o.Reply); code != script.Ours {
+	if code, _ := script.ReadGrant(o.Reply); code != script.OK {
 		return time.Now(), l.NotOurs(code)
 	}
 	if l.Renewed(o.Sent, l.Settings.Lease) != nil {

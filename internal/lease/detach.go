@@ -123,7 +123,7 @@ func (l *Lease) sendDetached(ctx context.Context, h *Hold, d *lockspec.Detached)
 	c := l.client
 	request, successor := l.protocol.(detacher).Detach(d.Hold, c.Identity, h.settings, d.Stay)
 	o, left := l.ask(ctx, h.settings, request)
-	granted := o.Err == nil && o.Reply == int64(script.Ours)
+	granted := o.Err == nil && o.Reply == int64(script.OK)
 	switch {
 	case granted && l.indeterminate.IsLate() && left.IsLate():
 		o.Err = errTwoCopies
@@ -139,12 +139,12 @@ func (l *Lease) sendDetached(ctx context.Context, h *Hold, d *lockspec.Detached)
 	c.Retrier.Retry(l.cleanup(l.indeterminate.Merge(left)))
 	switch {
 	case o.Err != nil:
-		return errs.Both(errs.ErrUnconfirmed, o.Err)
+		return errs.Join(errs.ErrUnconfirmed, o.Err)
 	case left.Exists() && o.Reply != int64(script.Forced):
 		// An earlier copy may have done it, and that hold has ended.
-		return errs.Both(errs.ErrUnconfirmed, errs.ErrAnswerLost)
+		return errs.Join(errs.ErrUnconfirmed, errs.ErrAnswerLost)
 	}
-	return errs.Gone(l.refused(o.Reply))
+	return errs.NotHeld(l.refused(o.Reply))
 }
 
 // roundUp returns d in whole milliseconds.

@@ -62,7 +62,7 @@ func (h *Hold) FreezeGroup() (thaw func()) {
 }
 
 // RenewNow makes the next renewal due immediately.
-func (l *Lease) RenewNow() { l.Hasten(time.Now()) }
+func (l *Lease) RenewNow() { l.RunNow(time.Now()) }
 
 // Release schedules the release with the retrier, for the time at.
 func (l *Lease) Release(at time.Time) {

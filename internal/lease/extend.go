@@ -49,13 +49,13 @@ func (l *Lease) extend(ctx context.Context, h *Hold, d time.Duration) error {
 		return err
 	}
 	o, _ := l.ask(ctx, h.settings, l.protocol.Renew(d))
-	o.Err = driver.Ended(ctx, o.Err)
+	o.Err = driver.ContextErr(ctx, o.Err)
 	// deferred: the answer takes effect before the hook runs
 	defer l.ReportRenewal(func() context.Context { return ctx }, o)
 	switch {
 	case o.Err != nil:
 		return o.Err
-	case o.Reply != int64(script.Ours):
+	case o.Reply != int64(script.OK):
 		_ = l.refused(o.Reply)
 		return h.Err() // the hold may have ended earlier
 	}

@@ -77,7 +77,7 @@ func (l *Lease) isAdopted() bool {
 
 // ErrLate is the error of an acquire that was granted after its lease or its
 // maximum hold had ended.
-var ErrLate = errs.Both(errors.New("granted after the lease or maximum hold had expired"), driver.ErrTimeout)
+var ErrLate = errs.Join(errors.New("granted after the lease or maximum hold had expired"), driver.ErrTimeout)
 
 // tooLate returns the error for a first hold that ended with over before a
 // caller got it. It returns ErrLate, except that nil and ErrClosed stay as they

@@ -223,11 +223,11 @@ func (d *instant) grant(r driver.Request) any {
 	case r.Cmd == "SET":
 		return "OK"
 	case isCall(r, script.MultiAcquire):
-		return []any{int64(script.Ours)}
+		return []any{int64(script.OK)}
 	case isCall(r, script.RedLockAcquire):
-		return []any{int64(script.Ours), []byte(d.server)}
+		return []any{int64(script.OK), []byte(d.server)}
 	}
-	return int64(script.Ours)
+	return int64(script.OK)
 }
 
 func isCall(r driver.Request, s *script.Script) bool {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/goroutines"
 	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/outage"
@@ -16,7 +17,6 @@ import (
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/suspend"
-	"github.com/relock-go/relock/internal/tasks"
 	"github.com/relock-go/relock/internal/validity"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
@@ -29,7 +29,7 @@ type Manager struct {
 
 	Retrier *background.Retrier
 	Queue   *waitqueue.Queue
-	Tasks   *tasks.Group
+	Tasks   *goroutines.Group
 	Waiting atomic.Int64 // calls that wait at the moment
 	Losses  atomic.Int64 // of leases that had a hold
 	Outages *outage.Log
@@ -86,7 +86,7 @@ func (h *Hooks) report(ctx context.Context, key, kind string, start time.Time) *
 // New returns the engine of one client. Its goroutines start with the first
 // lock.
 func New(c Config) *Manager {
-	m := &Manager{Config: c, Tasks: &tasks.Group{}, owners: map[OwnerKey]*Owner{}}
+	m := &Manager{Config: c, Tasks: &goroutines.Group{}, owners: map[OwnerKey]*Owner{}}
 	m.Life, m.end = context.WithCancel(context.Background())
 	m.Books = m.newBooks(suspend.MachineClocks())
 	m.Retrier = background.NewRetrier(background.NewFleet(m.Life, c.Driver, m.Tasks), c.Logger, c.DialTimeout)
@@ -171,7 +171,7 @@ func (m *Manager) Close() error {
 // answered, and one that was replaced for a while has lost it.
 func (m *Manager) NodesChanged(gone []driver.Node) {
 	m.Retrier.Retire(gone)
-	m.Retrier.Hasten() // waiters wait for the releases
+	m.Retrier.RunNow() // waiters wait for the releases
 	m.Books.NodesChanged(gone)
 	m.Queue.NodesChanged(gone)
 }

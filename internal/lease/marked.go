@@ -40,7 +40,7 @@ func (l marked) handle(o driver.Result) (time.Time, bool) {
 // plan has a lease look that is not renewed, after it was granted or extended.
 func (l marked) plan(now time.Time) {
 	if at, ok := l.lookAt(now); ok {
-		l.Hasten(at)
+		l.RunNow(at)
 	}
 }
 

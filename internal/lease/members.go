@@ -168,11 +168,11 @@ func (t *tally) verdict() error {
 	case t.ours >= t.need:
 		return nil
 	case t.open < t.need:
-		return errs.All(errs.Gone(errs.ErrLockLost), t.lost)
+		return errs.WithCauses(errs.NotHeld(errs.ErrLockLost), t.lost)
 	case !slices.ContainsFunc(t.failed, func(err error) bool { return !errors.Is(err, errs.ErrClosed) }):
 		return errs.ErrClosed
 	}
-	return errs.All(errs.ErrUnconfirmed, t.failed)
+	return errs.WithCauses(errs.ErrUnconfirmed, t.failed)
 }
 
 // extend extends the leases of all members. It returns as soon as enough of
@@ -200,7 +200,7 @@ func (g *Group) extend(ctx context.Context, h *Hold, d time.Duration) error {
 	case g.keys != nil:
 		return failed[0]
 	}
-	return errs.All(errs.ErrQuorum, failed)
+	return errs.WithCauses(errs.ErrQuorum, failed)
 }
 
 // atOnce returns how many members of a hold may be extended simultaneously. It

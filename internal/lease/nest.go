@@ -26,7 +26,7 @@ func (h *Hold) Nest(ctx context.Context, s *lockspec.Spec) (*Hold, error) {
 	case h.unlocked:
 		return nil, nil
 	case over != nil:
-		return nil, errs.OfLevel(over)
+		return nil, errs.ForLevel(over)
 	}
 	now := time.Now()
 	return l.add(ctx, now, now, s), nil

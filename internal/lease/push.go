@@ -27,7 +27,7 @@ func (l *Lease) pushAt(ctx context.Context, sent, now time.Time, s *lockspec.Spe
 	l.Mu.Unlock()
 	switch {
 	case claiming:
-		l.Hasten(now)
+		l.RunNow(now)
 	case s.Watched:
 		l.Schedule(sent)
 	default:

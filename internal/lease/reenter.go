@@ -33,11 +33,11 @@ func (l *Lease) reenter(ctx context.Context, w *waitqueue.Call) (*Hold, error) {
 		return nil, o.Err
 	case o.Reply == int64(script.Shared):
 		return nil, errs.ErrUpgrade
-	case o.Reply != int64(script.Ours):
+	case o.Reply != int64(script.OK):
 		return nil, l.refused(o.Reply)
 	}
 	if err := l.ExtendValidity(o.Sent, s.Lease); err != nil {
-		return nil, errs.OfLevel(err)
+		return nil, errs.ForLevel(err)
 	}
 	return l.push(w.Caller, o.Sent, s)
 }
@@ -48,7 +48,7 @@ func (l *Lease) deeper(s *lockspec.Spec) (script.Call, error) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	if l.Over() != nil {
-		return script.Call{}, errs.OfLevel(l.Over())
+		return script.Call{}, errs.ForLevel(l.Over())
 	}
 	l.seq++
 	l.maxRequested = max(l.maxRequested, s.Expiry()) // even if no answer comes
@@ -63,7 +63,7 @@ func (l *Lease) deeper(s *lockspec.Spec) (script.Call, error) {
 // or nil. Either the lease was lost, or it lacks what the settings require.
 func (l *Lease) allows(s *lockspec.Spec) error {
 	if err := l.Check(); err != nil {
-		return errs.OfLevel(err)
+		return errs.ForLevel(err)
 	}
 	switch had := l.Settings.Replicas; {
 	case s.Fencing && l.tokens.Fence == 0:

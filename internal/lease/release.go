@@ -65,12 +65,12 @@ func (l *Lease) judge(o driver.Result, levels int, first bool) error {
 	lost, err := l.Judge(o, first || levels > 0)
 	switch {
 	case lost:
-		return errs.Gone(l.refused(o.Reply))
-	case err == nil && !first && levels == 0 && o.Reply == int64(script.Other):
+		return errs.NotHeld(l.refused(o.Reply))
+	case err == nil && !first && levels == 0 && o.Reply == int64(script.NotHeld):
 		// An earlier copy has released the hold, and its answer was lost. It
 		// may have said that the hold was marked.
 		if forced := (refusal{l}).ask(); forced != nil {
-			return errs.Gone(forced)
+			return errs.NotHeld(forced)
 		}
 	}
 	return err

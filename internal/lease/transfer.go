@@ -76,14 +76,14 @@ func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
 		l.protocol.(transferrer).Transfer(t, s.Lease, c.Identity.Info(s.Label)))
 	answered := o.Answered && o.Err == nil
 	code, drawn := script.ReadGrant(o.Reply)
-	if answered && code == script.Ours && t.deliver(o.Sent, drawn) {
+	if answered && code == script.OK && t.deliver(o.Sent, drawn) {
 		return true, nil
 	}
 	t.Waiter.Return()
 	l.Mu.Lock()
 	l.ending, l.indeterminate, l.undo = &ending{successor: t.Hold}, d, nil
 	l.Mu.Unlock()
-	if !answered || code == script.Ours {
+	if !answered || code == script.OK {
 		return false, nil
 	}
 	l.endRetained(errs.Vanished)

@@ -66,7 +66,7 @@ func (l *Lease) unlockInner(rest int, start time.Time) error {
 
 // unlockLost ends a hold that was lost; the mutex is held.
 func (h *Hold) unlockLost() error {
-	lost := errs.Gone(h.ends.Err())
+	lost := errs.NotHeld(h.ends.Err())
 	h.unlocked = true
 	h.noteLoss(lost)
 	return lost

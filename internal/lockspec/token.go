@@ -50,15 +50,15 @@ func ReadToken(token string) (*Detached, error) {
 	body := token[:max(0, strings.LastIndexByte(token, '.'))]
 	switch text, known := strings.CutPrefix(body, tokenMark); {
 	case !strings.HasPrefix(token, tokenMark):
-		return nil, errs.Both(errs.ErrInvalid, errNoToken)
+		return nil, errs.Join(errs.ErrInvalid, errNoToken)
 	case token != summed(body):
-		return nil, errs.Both(errs.ErrInvalid, errChanged)
+		return nil, errs.Join(errs.ErrInvalid, errChanged)
 	case known:
 		if d := read(text); d.valid() && d.Token() == token { // else it has another field
 			return d, nil
 		}
 	}
-	return nil, errs.Both(errs.ErrInvalid, errOtherVersion)
+	return nil, errs.Join(errs.ErrInvalid, errOtherVersion)
 }
 
 // read reads the text of a token, as far as it can be read.

@@ -8,14 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/relock-go/relock/internal/tasks"
+	"github.com/relock-go/relock/internal/goroutines"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // A handler that blocks delays no call, and later lines follow in their order.
 func TestHandlerThatBlocks(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		var group tasks.Group
+		var group goroutines.Group
 		h := &blocking{release: make(chan struct{})}
 		l := New(slog.New(slog.NewTextHandler(h, nil)), func(f func()) { group.Start(f) })
 		begun := l.Begin()

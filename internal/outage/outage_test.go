@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/relock-go/relock/internal/tasks"
+	"github.com/relock-go/relock/internal/goroutines"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -28,7 +28,7 @@ type bench struct {
 func onBench(t *testing.T, test func(*bench)) {
 	t.Helper()
 	testkit.Bubble(t, func(t *testing.T) {
-		var group tasks.Group
+		var group goroutines.Group
 		lines := &testkit.Log{}
 		test(&bench{t, New(lines.Logger(), func(f func()) { group.Start(f) }), lines})
 		group.Wait()

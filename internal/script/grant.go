@@ -30,13 +30,13 @@ func ReadGrant(reply any) (code int64, t Tokens) {
 	}
 	values, err := driver.Values(reply, nil)
 	if err != nil || len(values) == 0 {
-		return Foreign, t
+		return Conflict, t
 	}
 	code, err = driver.Int64(values[0], nil)
 	if err != nil {
-		return Foreign, t
+		return Conflict, t
 	}
-	if code == Ours && len(values) == 3 {
+	if code == OK && len(values) == 3 {
 		return readTokens(values[1:])
 	}
 	return code, t
@@ -44,9 +44,9 @@ func ReadGrant(reply any) (code int64, t Tokens) {
 
 func readTokens(values []any) (code int64, t Tokens) {
 	if _, err := driver.Scan(values, &t.Fence, &t.Aside); err != nil {
-		return Foreign, Tokens{}
+		return Conflict, Tokens{}
 	}
-	return Ours, t
+	return OK, t
 }
 
 // KeptUntil returns the end of the minimum hold for which a key is kept. If the
@@ -67,5 +67,5 @@ func KeptUntil(answer any, ms int) (until time.Time) {
 // isGrant reports whether a script with this answer took the lock.
 func isGrant(reply any) bool {
 	code, _ := ReadGrant(reply)
-	return code == Ours
+	return code == OK
 }

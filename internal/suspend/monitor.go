@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/relock-go/relock/internal/tasks"
+	"github.com/relock-go/relock/internal/goroutines"
 )
 
 // Monitor ends all grants of one client when the machine was suspended, because
@@ -71,7 +71,7 @@ func (m *Monitor) Since(then time.Time) bool { return m.watch.Since(then) }
 
 // Start calls check at intervals until life is cancelled. Only the first call
 // starts that, with the first grant.
-func (m *Monitor) Start(life context.Context, of *tasks.Group) {
+func (m *Monitor) Start(life context.Context, of *goroutines.Group) {
 	m.once.Do(func() { of.Start(func() { m.run(life) }) }) // refuses only after Close
 }
 

@@ -10,10 +10,10 @@ import (
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/goroutines"
 	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/suspend"
-	"github.com/relock-go/relock/internal/tasks"
 )
 
 // Books have the grants of one client that have not ended, what ends them, and
@@ -22,7 +22,7 @@ type Books struct {
 	driver    driver.Driver
 	logger    *slog.Logger
 	life      context.Context // cancelled when the client is closed
-	tasks     *tasks.Group
+	tasks     *goroutines.Group
 	renewDone func(context.Context, holds.End) // may be nil
 
 	start    time.Time // the origin of the times that are counted
@@ -45,7 +45,7 @@ type Config struct {
 	Driver    driver.Driver
 	Logger    *slog.Logger
 	Life      context.Context // cancelled when the client is closed
-	Tasks     *tasks.Group
+	Tasks     *goroutines.Group
 	RenewDone func(context.Context, holds.End) // the observer of renewals; may be nil
 	Clocks    suspend.Clocks
 }
@@ -58,7 +58,7 @@ func New(c Config) *Books {
 		start: time.Now(), grants: map[uint64]*Renewal{}, seed: maphash.MakeSeed(),
 		replicators: map[driver.Ack]*background.Fleet{}, watchdog: background.NewFleet(c.Life, c.Driver, c.Tasks),
 	}
-	b.watchdog.Ahead = renewAhead
+	b.watchdog.Window = renewAhead
 	b.expiry = newExpiryTimers(b.start)
 	b.monitor = suspend.NewMonitor(c.Clocks, c.Logger, b.suspended, func() { run(b.monitor.CheckNow()) })
 	return b

@@ -12,10 +12,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/goroutines"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/suspend"
-	"github.com/relock-go/relock/internal/tasks"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
@@ -42,7 +42,7 @@ func (p *plain) Ended(error) (follow func()) {
 // newBooks returns books without a server, for what depends on time only.
 func newBooks(t *testing.T) *Books {
 	life, end := context.WithCancel(t.Context())
-	group := &tasks.Group{}
+	group := &goroutines.Group{}
 	b := New(Config{
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Life:   life, Tasks: group, Clocks: suspend.MachineClocks(),

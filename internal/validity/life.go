@@ -97,7 +97,7 @@ func (r *Renewal) Leave() {
 func (r *Renewal) Judge(o driver.Result, first bool) (lost bool, err error) {
 	// Foreign too: the lock may be reserved for the next waiter, and a
 	// reservation is of another type.
-	nothing := o.Reply == int64(script.Other) || o.Reply == int64(script.Foreign)
+	nothing := o.Reply == int64(script.NotHeld) || o.Reply == int64(script.Conflict)
 	if script.IsOurs(o.Reply) || first || !nothing {
 		return !script.IsOurs(o.Reply), nil
 	}
@@ -106,5 +106,5 @@ func (r *Renewal) Judge(o driver.Result, first bool) (lost bool, err error) {
 	if time.Until(r.validUntil) > 0 {
 		return false, nil
 	}
-	return false, errs.Both(errs.ErrUnconfirmed, errs.ErrAnswerLost)
+	return false, errs.Join(errs.ErrUnconfirmed, errs.ErrAnswerLost)
 }

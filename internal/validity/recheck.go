@@ -36,14 +36,14 @@ func (b *Books) isBeforeSwitch(sent time.Time) bool {
 // RecheckNow makes the next renewal due if the grant has to ask.
 func (r *Renewal) RecheckNow() {
 	if r.recheck.Load() {
-		r.Hasten(time.Now())
+		r.RunNow(time.Now())
 	}
 }
 
 // IsThere reports whether a check has found the hold. Too few replicas are no
 // reason against it: a new master lacks them at first.
 func IsThere(o driver.Result) bool {
-	return o.Err == nil && o.Reply == int64(script.Ours) || errors.Is(o.Err, errs.ErrReplicas)
+	return o.Err == nil && o.Reply == int64(script.OK) || errors.Is(o.Err, errs.ErrReplicas)
 }
 
 // Checked returns when to renew after a check was answered.

@@ -98,7 +98,7 @@ func (r *Renewal) Handle(o driver.Result) (time.Time, bool) {
 			r.recheck.Store(true)
 		}
 		return r.Retry(o.Err, min(cmp.Or(r.asked, r.Settings.Lease)/10, maxRenewRetry))
-	case o.Reply != int64(script.Ours):
+	case o.Reply != int64(script.OK):
 		return time.Now(), r.grant.NotOurs(o.Reply)
 	}
 	if r.Renewed(o.Sent, r.asked) != nil {
@@ -112,7 +112,7 @@ func (r *Renewal) Handle(o driver.Result) (time.Time, bool) {
 // context.
 func (r *Renewal) ReportRenewal(in func() context.Context, o driver.Result) {
 	err := o.Err
-	if err == nil && o.Reply != int64(script.Ours) {
+	if err == nil && o.Reply != int64(script.OK) {
 		err = errs.Vanished
 	}
 	r.of.Books().Counts.renewed(err)

@@ -23,8 +23,8 @@ const MaxPause = time.Minute
 // Schedule has the grant renewed in time after a request that was sent at sent.
 func (r *Renewal) Schedule(sent time.Time) { r.renewer().Add(&r.job, r.renewAt(sent)) }
 
-// Hasten makes the worker ask for the next request by then, or before.
-func (r *Renewal) Hasten(then time.Time) { r.renewer().AddEarlier(&r.job, then) }
+// RunNow makes the worker ask for the next request by then, or before.
+func (r *Renewal) RunNow(then time.Time) { r.renewer().AddEarlier(&r.job, then) }
 
 // renewAt returns when to renew after a request that was sent at sent. That is
 // a third of the watched lease later, or the longest pause if that is shorter.

@@ -89,15 +89,15 @@ func (w *Entry) Attempt(ctx context.Context) (time.Time, error) {
 			return o.Sent, o.Err
 		}
 		switch code := w.read(o.Reply); code {
-		case script.Ours:
+		case script.OK:
 			w.Line.Queue.remove(w)
 			return o.Sent, nil
 		case script.Unqueued:
 			w.Known = false
-		case script.More:
+		case script.ScanLimit:
 			w.Line.Queue.host.Retrier.PassOn(script.Call{Script: w.Settings.Kind.Queue.Cancel, Key: w.Line.redisKey})
 			return o.Sent, errs.ErrLockAcquiredByOthers
-		case script.Other, script.Kept:
+		case script.NotHeld, script.Kept:
 			return o.Sent, errs.ErrLockAcquiredByOthers
 		case script.Full:
 			return o.Sent, errs.ErrQueueFull

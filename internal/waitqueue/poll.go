@@ -77,9 +77,9 @@ func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 		l.Queue.Notify(name, l.redisKey)
 	}
 	switch a.code {
-	case script.Foreign:
+	case script.Conflict:
 		l.wakeAll()
-	case script.More:
+	case script.ScanLimit:
 		return time.Now(), true
 	}
 	l.Queue.mu.Lock()

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
+	"github.com/relock-go/relock/internal/goroutines"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/tasks"
 )
 
 // Queue has the waiters of a client. It has a line for each lock, the workers
@@ -46,7 +46,7 @@ type Host struct {
 	Identity lockspec.Identity
 	Prefix   string // of lock names
 	Driver   driver.Driver
-	Tasks    *tasks.Group
+	Tasks    *goroutines.Group
 	Life     context.Context // is cancelled with the client
 	Logger   *slog.Logger
 	Retrier  *background.Retrier

@@ -95,7 +95,7 @@ func (w *Entry) read(reply any) int64 {
 	w.tokens = t
 	values, _ := driver.Values(reply, nil)
 	ms := 1
-	if len(values) == 4 && (code == script.Other || code == script.Kept || code == script.More) {
+	if len(values) == 4 && (code == script.NotHeld || code == script.Kept || code == script.ScanLimit) {
 		ms = 2
 		ticket, err1 := driver.String(values[1], nil)
 		left, err2 := driver.Int64(values[2], nil)

@@ -43,7 +43,7 @@ func (t *tried) start() time.Time { return slices.MinFunc(t.sent, time.Time.Comp
 func (a *attempt) ask(ctx context.Context, value string, keep time.Duration) *tried {
 	t := newTried(len(a.lock.keys))
 	if a.lock.Manager.OneByOne.Load() {
-		a.askEach(ctx, value, keep, t)
+		a.inOrder(ctx, value, keep, t)
 		return t
 	}
 	groups, err := a.lock.groups(ctx)
@@ -54,20 +54,20 @@ func (a *attempt) ask(ctx context.Context, value string, keep time.Duration) *tr
 	a.split = len(groups) > 1
 	switch {
 	case !a.split:
-		if refused := a.askTogether(ctx, groups[0], value, keep, t); refused {
+		if refused := a.oneScript(ctx, groups[0], value, keep, t); refused {
 			a.lock.Manager.OneByOne.Store(true)
-			a.askEach(ctx, value, keep, t)
+			a.inOrder(ctx, value, keep, t)
 		}
 	case a.mayAskAtOnce(keep):
-		a.askAtOnce(ctx, groups, value, t)
+		a.parallel(ctx, groups, value, t)
 	default:
-		a.askEach(ctx, value, keep, t)
+		a.inOrder(ctx, value, keep, t)
 	}
 	return t
 }
 
-// askEach requests one key after another.
-func (a *attempt) askEach(ctx context.Context, value string, keep time.Duration, t *tried) {
+// inOrder requests one key after another.
+func (a *attempt) inOrder(ctx context.Context, value string, keep time.Duration, t *tried) {
 	got, err := a.askInOrder(ctx, a.lock.all(), value, keep, t)
 	t.busy, t.err = min(got, len(t.sent)-1), err
 	t.resolved = t.err == nil
@@ -87,7 +87,7 @@ func (a *attempt) askInOrder(
 	ctx context.Context, keys []int, value string, keep time.Duration, t *tried,
 ) (got int, err error) {
 	for i, n := range keys {
-		if err := a.askOne(ctx, n, value, keep, t); err != nil {
+		if err := a.one(ctx, n, value, keep, t); err != nil {
 			return i, err
 		}
 		t.taken[n] = true
@@ -110,9 +110,9 @@ func (a *attempt) raise(ctx context.Context, t *tried) error {
 	return a.lock.Manager.RaiseAll(ctx, &a.lock.part, low, highest)
 }
 
-// askTogether requests all keys by one script. It reports whether the server
+// oneScript requests all keys by one script. It reports whether the server
 // refuses that.
-func (a *attempt) askTogether(
+func (a *attempt) oneScript(
 	ctx context.Context, all []int, value string, keep time.Duration, t *tried,
 ) (refused bool) {
 	r := a.request(ctx, all, value, keep, t)
@@ -134,7 +134,7 @@ func (a *attempt) noteHanded(group []int, r groupResult, t *tried) {
 		return
 	}
 	t.resolved = r.answered && !t.indeterminate[a.at].Exists()
-	if r.gave == script.More {
+	if r.gave == script.ScanLimit {
 		a.lock.Manager.Retrier.PassOn(script.Call{Script: script.MultiAcquire, Key: a.lock.redisKeyOf(a.at)})
 	}
 }
@@ -177,7 +177,7 @@ func (a *attempt) read(group []int, o driver.Result, d script.Indeterminate, t *
 		return groupResult{busy: group[0], err: o.Err}
 	}
 	code, detail, gave := readReply(o.Reply)
-	if code == script.Ours {
+	if code == script.OK {
 		for _, n := range group {
 			t.fence[n] = detail
 		}
@@ -194,16 +194,16 @@ func (a *attempt) read(group []int, o driver.Result, d script.Indeterminate, t *
 func readReply(reply any) (code, detail, gave int64) {
 	values, err := driver.Values(reply, nil)
 	if err != nil || len(values) == 0 {
-		return script.Foreign, 0, 0
+		return script.Conflict, 0, 0
 	}
 	if _, err := driver.Scan(append(values, int64(0), int64(0)), &code, &detail, &gave); err != nil {
-		return script.Foreign, 0, 0
+		return script.Conflict, 0, 0
 	}
 	return code, detail, gave
 }
 
-// askOne requests the n-th key: with a full lease, or only to keep it.
-func (a *attempt) askOne(ctx context.Context, n int, value string, keep time.Duration, t *tried) error {
+// one requests the n-th key: with a full lease, or only to keep it.
+func (a *attempt) one(ctx context.Context, n int, value string, keep time.Duration, t *tried) error {
 	s, call := a.acquireOne(n, value, keep)
 	o, d := a.lock.Manager.Ask(ctx, s, call)
 	return a.readOne(n, o, d, t)

@@ -42,7 +42,7 @@ const maxMoves = 8
 func (a *attempt) try(ctx context.Context) (*lease.Hold, error) {
 	h, err := a.move(ctx)
 	if !errors.Is(err, errs.ErrLockAcquiredByOthers) {
-		a.yield()
+		a.releaseKept()
 	}
 	a.wait.Rest = a.rest()
 	return h, err
@@ -53,7 +53,7 @@ func (a *attempt) try(ctx context.Context) (*lease.Hold, error) {
 func (a *attempt) move(ctx context.Context) (*lease.Hold, error) {
 	var held error
 	for n := 0; n < maxMoves || a.way.n > 0; n++ {
-		a.endWay()
+		a.expireKept()
 		if err := a.enqueue(ctx); err != nil {
 			a.wait.Key = a.lock.keys[a.at]
 			return nil, a.of(a.at, err)
@@ -104,7 +104,7 @@ func (a *attempt) queueAt(n int) {
 
 // end releases all that the call still has when it ends.
 func (a *attempt) end() {
-	a.yield()
+	a.releaseKept()
 	a.leave()
 }
 
@@ -172,7 +172,7 @@ func (a *attempt) follow(value string, t *tried, keep time.Duration) {
 		a.got = nil // nothing of it is left
 	}
 	a.giveUp()
-	a.keepWay(value, t, keep)
+	a.updateKept(value, t, keep)
 	if t.err == nil && t.kept == 0 {
 		return // the leases handle their own release
 	}

@@ -65,9 +65,9 @@ func (a *attempt) mayAskAtOnce(keep time.Duration) bool {
 	return (a.first == "" || a.got != nil) && keep == 0 && a.lock.part.Replicas == 0
 }
 
-// askAtOnce requests all groups together. If one is refused, the keys of the
+// parallel requests all groups together. If one is refused, the keys of the
 // others are taken, and are to be released.
-func (a *attempt) askAtOnce(ctx context.Context, groups [][]int, value string, t *tried) {
+func (a *attempt) parallel(ctx context.Context, groups [][]int, value string, t *tried) {
 	calls := make([]script.Call, len(groups))
 	for i, group := range groups {
 		if len(group) == 1 {

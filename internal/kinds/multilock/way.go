@@ -32,10 +32,10 @@ func (a *attempt) keep() time.Duration {
 	return 0
 }
 
-// wayLeft returns how long the call may go on with the keys that it keeps. A
+// keptLeft returns how long the call may go on with the keys that it keeps. A
 // tenth of the time remains to release them before they expire: a release
 // notifies the next waiter, an expiry does not.
-func (a *attempt) wayLeft() time.Duration {
+func (a *attempt) keptLeft() time.Duration {
 	return time.Until(a.way.ends) - a.lock.part.RightOfWay()/10
 }
 
@@ -45,21 +45,21 @@ func (a *attempt) rest() time.Duration {
 	if a.way.n == 0 {
 		return 0
 	}
-	return max(1, a.wayLeft())
+	return max(1, a.keptLeft())
 }
 
-// endWay releases the kept keys when their time is over. The call then starts
-// again, so that a caller that holds one of the keys gets the others.
-func (a *attempt) endWay() {
-	if a.way.n > 0 && a.wayLeft() <= 0 {
-		a.yield()
+// expireKept releases the kept keys when their time is over. The call then
+// starts again, so that a caller that holds one of the keys gets the others.
+func (a *attempt) expireKept() {
+	if a.way.n > 0 && a.keptLeft() <= 0 {
+		a.releaseKept()
 		a.misses = 0
 	}
 }
 
-// keepWay records the keys that a try kept under its value, for the duration
+// updateKept records the keys that a try kept under its value, for the duration
 // asked. It releases the keys behind them that an earlier try kept.
-func (a *attempt) keepWay(value string, t *tried, asked time.Duration) {
+func (a *attempt) updateKept(value string, t *tried, asked time.Duration) {
 	old := a.way
 	a.way = way{}
 	if t.kept > 0 {
@@ -73,8 +73,8 @@ func (a *attempt) keepWay(value string, t *tried, asked time.Duration) {
 	}
 }
 
-// yield releases all kept keys.
-func (a *attempt) yield() {
+// releaseKept releases all kept keys.
+func (a *attempt) releaseKept() {
 	a.returnKept(a.way, 0)
 	a.way = way{}
 }

@@ -256,5 +256,5 @@ func (l *Lock) tooFew(failed []vote) error {
 		}
 		all = append(all, l.named(v.node, err))
 	}
-	return errs.All(errs.ErrQuorum, all)
+	return errs.WithCauses(errs.ErrQuorum, all)
 }

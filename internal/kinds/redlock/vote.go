@@ -107,13 +107,13 @@ func (r *round) read(node int, o driver.Result, epoch waitqueue.Epoch) vote {
 	}
 	code, _ := driver.Int64(values[0], nil)
 	v.server, _ = driver.String(values[1], nil)
-	if code == script.Young && len(values) == 3 {
+	if code == script.RecentlyStarted && len(values) == 3 {
 		up, _ := driver.Int64(values[2], nil)
 		v.young, v.err = true, r.lock.errYoung(up)
 		return v
 	}
 	v.err, v.kept = acquire.ReasonOf(code, o.Reply, &r.lock.Settings), script.KeptUntil(o.Reply, 2)
-	if code == script.Ours && len(values) == 3 {
+	if code == script.OK && len(values) == 3 {
 		v.fence, _ = driver.Int64(values[2], nil)
 	}
 	if len(values) == 5 {

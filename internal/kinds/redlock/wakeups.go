@@ -76,7 +76,7 @@ func (s *waiters) note(node int, o driver.Result, d script.Indeterminate) {
 	s.mu.Lock()
 	place := &s.all[node]
 	place.refused = driver.AreKeysRefused(o.Err)
-	place.listed = !place.refused && (o.Err != nil || code == script.Other)
+	place.listed = !place.refused && (o.Err != nil || code == script.NotHeld)
 	leave := s.over && place.listed
 	s.mu.Unlock()
 	if leave {

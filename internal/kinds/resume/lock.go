@@ -46,7 +46,7 @@ func (r Lock) Take(ctx context.Context, _, _ bool) (h *lease.Hold, waited bool, 
 	} else {
 		h, err = r.reentrant(ctx)
 	}
-	return h, false, driver.Ended(ctx, err)
+	return h, false, driver.ContextErr(ctx, err)
 }
 
 func (r Lock) plain(ctx context.Context) (*lease.Hold, error) {
@@ -104,7 +104,7 @@ func (r Lock) transfer(
 	g := &lease.Grant{
 		Key: r.Key, Protocol: next, Sent: o.Sent, Settings: &s, Tokens: script.Tokens{Fence: r.from.Fence}, Indeterminate: d,
 	}
-	if o.Err == nil && o.Reply == int64(script.Ours) {
+	if o.Err == nil && o.Reply == int64(script.OK) {
 		return g, nil
 	}
 	if d.Exists() {

@@ -139,7 +139,7 @@ func TestErrorLinesOfEachServer(t *testing.T) {
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			require.Equal(t, tt.code, driver.Code(redis.Error(tt.line)))
-			err := driver.Explain(redis.Error(tt.line))
+			err := driver.Sanitize(redis.Error(tt.line))
 			require.Equal(t, tt.retryable, driver.IsTransient(err))
 			require.Equal(t, tt.denied, errors.Is(err, errs.ErrDenied))
 			require.Equal(t, tt.keys, driver.AreKeysRefused(err))

@@ -261,7 +261,7 @@ func TestSharedConnectionToAReplica(t *testing.T) {
 	})
 }
 
-// A connection that breaks loses no request without a word: those that were
+// Each request of a connection that breaks has a result. Those that were
 // written are unanswered and may be sent again, those that were not go over the
 // next one.
 func TestSharedConnectionBreaks(t *testing.T) {

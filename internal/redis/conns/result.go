@@ -28,7 +28,9 @@ func (d *server) newResult(sent time.Time, reply any, err error) driver.Result {
 
 // explain explains an error of this server. It says if the server may want TLS.
 // An unknown error that has repeated for too long is final.
-func (d *server) explain(err error) error { return d.repeats.Judge(driver.Explain(d.orEncrypted(err))) }
+func (d *server) explain(err error) error {
+	return d.repeats.Judge(driver.Sanitize(d.orEncrypted(err)))
+}
 
 // WaitsOf returns how long the server may take for the requests on top of the
 // time of a command.

@@ -130,9 +130,9 @@ func (d *lender) take(ctx context.Context, limit driver.Limits) (redis.Conn, err
 }
 
 // result is called after the connection was returned to the pool. A break makes
-// all connections stale that are idle then, including this one. So does
-// READONLY, see isBreak. A connection that was refused shows nothing about the
-// others.
+// all connections stale that are idle then, including this one. READONLY counts
+// as a break, see isBreak. A connection that was refused shows nothing about
+// the others.
 func (d *lender) result(sent time.Time, reply any, err error) driver.Result {
 	o := d.newResult(sent, reply, err)
 	if o.Broke() && !wire.IsUnaccepted(o.Err) || d.isBreak(o.Err) {

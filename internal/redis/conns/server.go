@@ -9,8 +9,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/goroutines"
 	"github.com/relock-go/relock/internal/redis/driver"
-	"github.com/relock-go/relock/internal/tasks"
 )
 
 // server is what all connections to one server share: how they are opened, when
@@ -32,7 +32,7 @@ type server struct {
 	broken   atomic.Int64
 	answered atomic.Bool // the server has answered a request
 	repeats  driver.Repeats
-	tasks    tasks.Group
+	tasks    goroutines.Group
 }
 
 // init sets what both sorts of pools have.

@@ -14,10 +14,9 @@ import (
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
-// The server is gone without a word: connections stay and are taken, and
-// nothing comes back on any of them. Holds are lost when their validity ends,
-// callers return at their deadlines, and when the network is back the lock is
-// free.
+// The server falls silent: connections stay and are taken, and nothing comes
+// back on any of them. Holds are lost when their validity ends, callers return
+// at their deadlines, and when the network is back the lock is free.
 func TestSilentNetwork(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second

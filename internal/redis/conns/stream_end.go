@@ -85,7 +85,7 @@ func (s *stream) unsent() error {
 	case <-s.done:
 	case <-time.After(reasonWait):
 	}
-	return errs.Both(errUnsent, driver.Explain(s.reason()))
+	return errs.Join(errUnsent, driver.Sanitize(s.reason()))
 }
 
 // reason returns why the connection was closed, or nil.
@@ -112,12 +112,12 @@ func (s *stream) fail(err error) {
 	if driver.IsRefusal(err) {
 		s.cause = err // more specific than a write that failed because of it
 	}
-	cause := s.server.orClosed(driver.Explain(s.cause))
+	cause := s.server.orClosed(driver.Sanitize(s.cause))
 	for _, c := range calls {
 		c.end(driver.Result{Err: cause, Sent: c.sent})
 	}
 	for _, e := range s.waiting {
-		e.call.end(driver.Result{Err: errs.Both(errUnsent, cause)})
+		e.call.end(driver.Result{Err: errs.Join(errUnsent, cause)})
 	}
 	s.written, s.first, s.waiting, s.flight = nil, 0, nil, 0
 }

@@ -46,7 +46,7 @@ func (c change) request() driver.Request {
 func (l *poolLink) Subscribe(to driver.Listener) error {
 	conn, err := l.connect(0)
 	if err != nil {
-		return l.driver.orClosed(driver.Explain(err))
+		return l.driver.orClosed(driver.Sanitize(err))
 	}
 	defer l.drop(conn)
 	f := &feed{link: l, conn: conn}
@@ -64,7 +64,7 @@ func (l *poolLink) Subscribe(to driver.Listener) error {
 	for ; ; timeout = 0 {
 		reply, err := redis.ReceiveWithTimeout(conn, timeout)
 		if err := f.take(to, reply, err); err != nil {
-			return l.driver.orClosed(driver.Explain(err))
+			return l.driver.orClosed(driver.Sanitize(err))
 		}
 	}
 }
@@ -163,7 +163,7 @@ func (f *feed) refuse(to driver.Listener, line redis.Error) (goesOn bool) {
 	if !ok || !c.channel.Sharded {
 		return false
 	}
-	refused := driver.Explain(line)
+	refused := driver.Sanitize(line)
 	if c.ignore {
 		refused = nil
 	}

@@ -39,8 +39,8 @@ func TestClassOfAnErrorLine(t *testing.T) {
 		},
 	} {
 		for _, line := range lines {
-			require.Equal(t, want, classOf(Explain(redis.Error(line))), line)
-			o := Result{Err: Explain(redis.Error(line)), Sent: time.Now(), Answered: IsKnown(redis.Error(line))}
+			require.Equal(t, want, classOf(Sanitize(redis.Error(line))), line)
+			o := Result{Err: Sanitize(redis.Error(line)), Sent: time.Now(), Answered: IsKnown(redis.Error(line))}
 			require.Equal(t, want == unknown, o.Unanswered(), line)
 			require.False(t, o.IsMissing() || o.Broke(), line)
 		}
@@ -126,11 +126,11 @@ func TestErrorLineOfAUsersScript(t *testing.T) {
 func TestLongErrorLine(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 200)
-	err := Explain(redis.Error("DENIED " + long))
+	err := Sanitize(redis.Error("DENIED " + long))
 	require.ErrorIs(t, err, errs.ErrDenied)
 	require.Less(t, len(err.Error()), len(errs.ErrDenied.Error())+maxShown+10)
 	require.True(t, utf8.ValidString(err.Error()))
-	torn := Explain(redis.Error("ERR Error running " + long +
+	torn := Sanitize(redis.Error("ERR Error running " + long +
 		": Script attempted to access a non local key in a cluster node"))
 	require.True(t, IsTransient(torn))
 	require.LessOrEqual(t, len(torn.Error()), maxShown+len("..."))

@@ -136,10 +136,10 @@ func IsUnknownCommand(err error) bool {
 // like the end of the caller's context.
 var ErrTimeout = fmt.Errorf("no answer from the server in time: %w", os.ErrDeadlineExceeded)
 
-// Explain turns an error of redigo into one that may be shown. It has no
+// Sanitize turns an error of redigo into one that may be shown. It has no
 // argument of a command, and no context error that is not the caller's. It
 // wraps the reason that it stands for.
-func Explain(err error) error {
+func Sanitize(err error) error {
 	var line redis.Error
 	if errors.As(err, &line) {
 		return explainLine(line)
@@ -157,10 +157,10 @@ func explainLine(line redis.Error) error {
 	text, _, _ := strings.Cut(string(line), ", with args beginning with")
 	shown := shownLine(redis.Error(text))
 	if isDenied(line) {
-		return errs.Both(errs.ErrDenied, shown)
+		return errs.Join(errs.ErrDenied, shown)
 	}
 	if _, ok := readRedirect(text); ok {
-		return errs.Both(errInCluster, shown)
+		return errs.Join(errInCluster, shown)
 	}
 	return shown
 }

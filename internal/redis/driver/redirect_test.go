@@ -23,7 +23,7 @@ func TestRedirectLines(t *testing.T) {
 		"ASK 1 ::1:6381":                 {"[::1]:6381", true}, // Redis writes no brackets
 		"ASK 1 [2001:db8::2]:6381":       {"[2001:db8::2]:6381", true},
 	} {
-		got, ok := RedirectIn(Explain(redis.Error(line)))
+		got, ok := RedirectIn(Sanitize(redis.Error(line)))
 		require.True(t, ok, line)
 		require.Equal(t, want, got, line)
 	}
@@ -60,7 +60,7 @@ func TestAddressOfARedirect(t *testing.T) {
 func TestTextsOfRedirects(t *testing.T) {
 	t.Parallel()
 	moved := redis.Error("MOVED 3999 127.0.0.1:6381")
-	err := Explain(moved)
+	err := Sanitize(moved)
 	require.EqualError(t, err, "invalid: the server is part of a Cluster, use NewClientCluster: MOVED 3999 127.0.0.1:6381")
 	require.ErrorIs(t, err, errs.ErrInvalid)
 	require.False(t, IsTransient(err))
@@ -121,7 +121,7 @@ func FuzzRedirectLine(f *testing.F) {
 		f.Add(line, "127.0.0.1:1")
 	}
 	f.Fuzz(func(t *testing.T, line, from string) {
-		r, ok := RedirectIn(Explain(redis.Error(line)))
+		r, ok := RedirectIn(Sanitize(redis.Error(line)))
 		if !ok {
 			return
 		}

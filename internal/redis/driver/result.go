@@ -96,9 +96,9 @@ func IsTimeout(err error) bool {
 // cancelled.
 var ErrAbandoned = errors.New("caller left")
 
-// Ended replaces the error of an abandoned call by the reason why its context
-// ended.
-func Ended(ctx context.Context, err error) error {
+// ContextErr replaces the error of an abandoned call by the reason why its
+// context ended.
+func ContextErr(ctx context.Context, err error) error {
 	if errors.Is(err, ErrAbandoned) {
 		return errs.EndOf(ctx, nil)
 	}

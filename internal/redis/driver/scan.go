@@ -20,7 +20,7 @@ func ScanKeys(ctx context.Context, n Node, cursor, prefix, pattern string) (next
 	match := verbatim.Replace(prefix) + pattern
 	o := n.Call(ctx, Limits{}, Request{Cmd: "SCAN", Args: []any{cursor, "MATCH", match, "COUNT", scanTogether}})
 	if o.Err != nil {
-		return "", nil, Ended(ctx, o.Err)
+		return "", nil, ContextErr(ctx, o.Err)
 	}
 	values, err := Values(o.Reply, nil)
 	if err == nil {

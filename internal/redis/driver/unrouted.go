@@ -6,7 +6,7 @@ import (
 )
 
 // Unrouted returns the error of a request for which the topology has no server.
-func Unrouted(err error) error { return unroutedError{Explain(err)} }
+func Unrouted(err error) error { return unroutedError{Sanitize(err)} }
 
 type unroutedError struct{ reason error }
 

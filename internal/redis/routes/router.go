@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/goroutines"
 	"github.com/relock-go/relock/internal/redis/conns"
 	"github.com/relock-go/relock/internal/redis/driver"
-	"github.com/relock-go/relock/internal/tasks"
 )
 
 // Router is the driver of a client with several servers. It has a node for each
@@ -22,7 +22,7 @@ type Router struct {
 	config   *driver.Config
 	life     context.Context // cancelled by Close
 	end      context.CancelFunc
-	tasks    tasks.Group
+	tasks    goroutines.Group
 	start    time.Time
 	checked  atomic.Int64         // when the routes were checked, see checkRoute
 	only     atomic.Pointer[node] // the node while there is one

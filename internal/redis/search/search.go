@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/relock-go/relock/internal/goroutines"
 	"github.com/relock-go/relock/internal/redis/conns"
-	"github.com/relock-go/relock/internal/tasks"
 )
 
 // Search is what the topologies share: a goroutine that looks for servers, from
@@ -15,7 +15,7 @@ import (
 type Search struct {
 	Life    context.Context // cancelled by Close
 	end     context.CancelFunc
-	Tasks   tasks.Group
+	Tasks   goroutines.Group
 	Changes chan struct{}
 	Soon    chan struct{} // look, unless that was just done
 

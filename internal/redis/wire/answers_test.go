@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/goroutines"
 	"github.com/relock-go/relock/internal/redis/driver"
-	"github.com/relock-go/relock/internal/tasks"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
@@ -84,5 +84,5 @@ func newDialerBehind(t testing.TB, s *redistest.Server, password string) (*Diale
 	return NewDialer(&driver.Config{
 		Network: p.Network, Address: p.Address, Password: &password, Database: 1,
 		DialTimeout: testkit.Patience, CommandTimeout: testkit.Patience,
-	}, NewSockets(new(tasks.Group))), p
+	}, NewSockets(new(goroutines.Group))), p
 }

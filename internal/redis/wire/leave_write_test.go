@@ -11,8 +11,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock/internal/goroutines"
 	"github.com/relock-go/relock/internal/redis/driver"
-	"github.com/relock-go/relock/internal/tasks"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
@@ -73,7 +73,7 @@ func TestLeavingAWrite(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	slow := &slowConn{Conn: plain, leave: cancel, left: make(chan struct{}, 1)}
-	s, err := NewSockets(new(tasks.Group)).add(plain)
+	s, err := NewSockets(new(goroutines.Group)).add(plain)
 	require.NoError(t, err)
 	s.Conn = slow
 	on := NewConn(s, s, true, 0)

@@ -6,13 +6,13 @@ import (
 	"syscall"
 
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/tasks"
+	"github.com/relock-go/relock/internal/goroutines"
 )
 
 // Sockets are the open connections of a client, so that Close can close them
 // under the calls that wait for an answer.
 type Sockets struct {
-	tasks *tasks.Group
+	tasks *goroutines.Group
 
 	mu     sync.Mutex
 	open   map[*socket]struct{}
@@ -36,7 +36,7 @@ type socket struct {
 }
 
 // NewSockets returns an empty set, whose goroutines are those of the group.
-func NewSockets(t *tasks.Group) *Sockets {
+func NewSockets(t *goroutines.Group) *Sockets {
 	return &Sockets{tasks: t, open: map[*socket]struct{}{}}
 }
 

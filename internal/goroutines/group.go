@@ -1,6 +1,6 @@
-// Package tasks runs the goroutines of a client. It starts them until the
+// Package goroutines runs the goroutines of a client. It starts them until the
 // client is closed, and then waits for them.
-package tasks
+package goroutines
 
 import (
 	"sync"
