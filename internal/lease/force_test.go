@@ -75,3 +75,36 @@ func TestUnlockThatIsRepeatedFindsTheForce(t *testing.T) {
 	require.ErrorContains(t, err, "why")
 	require.NoError(t, testkit.ResultWithin(t, forced, testkit.Patience))
 }
+
+// The same with a waiter: the first copy has handed the lock off, so the key is
+// no lock of this kind until the waiter claims it.
+func TestRepeatedUnlockFindsTheForceBeforeTheClaim(t *testing.T) {
+	t.Parallel()
+	s := locktest.WithScripts(t, redistest.Start(t))
+	c, proxy := locktest.Behind(t, s)
+	far := faults.Start(t, s.Network, s.Address)
+	waiting := locktest.Sibling(t, locktest.ServerOf(far), c)
+	other := locktest.Sibling(t, s, c)
+	h := locktest.Take(t, relock.NewReentrantLock("k", c, relock.WithFair()).Acquire)
+	waits := testkit.Async(t, func() error {
+		next, err := relock.NewReentrantLock("k", waiting, relock.WithFair(), relock.WithBlock()).Acquire(t.Context())
+		if err != nil {
+			return err
+		}
+		return next.Unlock(t.Context())
+	})
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		info, err := other.Inspect(t.Context(), "k")
+		return err == nil && info.Waiting == 1
+	}, "it waits")
+	claims := make(chan struct{})
+	far.On(faults.Any, faults.Every, faults.DelayRequestUntil(claims))
+	forced := testkit.Async(t, func() error { return other.ForceUnlock(t.Context(), "k", "why") })
+	locktest.AwaitMarked(t, other, "k")
+	proxy.On(faults.Script(script.ReentrantRelease.SHA), 1, faults.CutAfter)
+	err := h.Unlock(t.Context())
+	close(claims)
+	require.ErrorIs(t, err, relock.ErrForced)
+	require.NoError(t, testkit.ResultWithin(t, forced, testkit.Patience))
+	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
+}

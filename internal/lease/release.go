@@ -66,9 +66,9 @@ func (l *Lease) judge(o driver.Result, levels int, first bool) error {
 	switch {
 	case lost:
 		return errs.NotHeld(l.refused(o.Reply))
-	case err == nil && !first && levels == 0 && o.Reply == int64(script.NotHeld):
-		// An earlier copy has released the hold, and its answer was lost. It
-		// may have said that the hold was marked.
+	case err == nil && !first && levels == 0 && !script.IsOurs(o.Reply):
+		// An earlier copy has released the hold, or handed it off, and its
+		// answer was lost. It may have said that the hold was marked.
 		if forced := (refusal{l}).ask(); forced != nil {
 			return errs.NotHeld(forced)
 		}
