@@ -120,6 +120,7 @@ func (d *detour) send() {
 		conn, s := l.driver.borrow(l.life, d.pause), l.shared.open()
 		switch {
 		case conn != nil:
+			d.waited = true // from here on, its own one is lent
 			d.overBorrowed(conn)
 		case s != nil && !d.shared && WaitsOf(d.requests) == 0 && (d.waited || !l.driver.isLent()):
 			d.overShared(s)

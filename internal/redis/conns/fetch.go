@@ -24,11 +24,12 @@ type fetch struct {
 	left bool // no call waits for it; guarded by the lender's mu
 }
 
-// fetch starts a fetch. It does not end with the caller's ctx, but when the
-// caller ends it.
-func (d *lender) fetch(ctx context.Context, limit time.Duration) *fetch {
+// fetch starts a fetch with the deadline of ctx. It does not end with that, but
+// when the caller ends it.
+func (d *lender) fetch(ctx context.Context) *fetch {
 	f := &fetch{done: make(chan struct{})}
-	f.ctx, f.end = d.bound(context.WithoutCancel(ctx), limit)
+	deadline, _ := ctx.Deadline()
+	f.ctx, f.end = d.bound(context.WithoutCancel(ctx), max(time.Until(deadline), time.Millisecond))
 	serve := func() { d.serve(f) }
 	switch {
 	case !d.own:
@@ -45,11 +46,11 @@ func (d *lender) fetch(ctx context.Context, limit time.Duration) *fetch {
 // for it.
 func (d *lender) serve(f *fetch) {
 	conn, err := d.getAny(f.ctx)
-	f.end()
 	d.mu.Lock()
 	f.conn, f.err = conn, err
 	close(f.done)
 	left := f.left
+	f.end()
 	d.spare = slices.DeleteFunc(d.spare, func(s *fetch) bool { return s == f })
 	d.mu.Unlock()
 	if left {
@@ -118,36 +119,43 @@ func (d *lender) claim() *fetch {
 }
 
 // openOrIdle opens a connection within the limit. Once that takes long, or has
-// failed, it takes one that is idle.
+// failed, it takes one that is idle. The limit is for both fetches together: a
+// claimed one may fail late. The error of the other one is that of its dial.
 func (d *lender) openOrIdle(ctx context.Context, limit time.Duration) (redis.Conn, error) {
+	bound, cancel := d.bound(ctx, limit)
+	defer cancel()
 	if f := d.claim(); f != nil {
-		ctx, cancel := d.bound(ctx, limit)
-		defer cancel()
-		conn, err := d.await(ctx, f, d.freed)
-		if err == nil || ctx.Err() != nil {
+		conn, err := d.await(bound, f, d.freed, f.ctx.Done())
+		if err == nil || bound.Err() != nil {
 			return conn, err
 		}
 	}
 	late, end := context.WithTimeout(d.life, aside)
 	defer end()
-	return d.await(ctx, d.fetch(ctx, limit), late.Done())
+	return d.await(ctx, d.fetch(bound), late.Done(), nil)
 }
 
 // await returns what a fetch has got. After a value of other, it also takes an
-// idle connection.
-func (d *lender) await(ctx context.Context, f *fetch, other <-chan struct{}) (redis.Conn, error) {
+// idle connection. When over is closed, the fetch has had its time, which a
+// user's Dial may ignore.
+func (d *lender) await(ctx context.Context, f *fetch, other, over <-chan struct{}) (redis.Conn, error) {
 	for {
 		select {
 		case <-f.done:
 			return d.orIdle(ctx, f)
 		case <-other:
 			other = d.freed
-			if idle := d.borrowUnless(ctx, f); idle != nil {
+			if idle := d.borrowFreed(ctx); idle != nil {
 				d.leaveTo(true, f)
 				return idle, nil
 			}
 		case <-ctx.Done():
 			return d.endFetch(ctx, f)
+		case <-over:
+			if over = nil; !isClosed(f.done) && !d.own {
+				d.leaveTo(false, f)
+				return nil, errDialTimeout
+			}
 		}
 	}
 }
@@ -162,15 +170,6 @@ func (d *lender) orIdle(ctx context.Context, f *fetch) (redis.Conn, error) {
 		}
 	}
 	return f.conn, f.err
-}
-
-// borrowUnless is borrowFreed until the fetch has ended.
-func (d *lender) borrowUnless(ctx context.Context, f *fetch) redis.Conn {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := context.AfterFunc(f.ctx, cancel)
-	defer stop()
-	return d.borrowFreed(ctx)
 }
 
 // endFetch ends a fetch, because ctx has ended. A user's Dial may go on.

@@ -20,15 +20,20 @@ import (
 // first n.
 type hangingDials struct {
 	n     int64
+	deaf  bool // they ignore the end of their contexts
 	dials atomic.Int64
 	freed chan struct{} // what hangs goes on when it is closed
 }
 
 func (h *hangingDials) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if h.dials.Add(1) > h.n {
+		over := ctx.Done()
+		if h.deaf {
+			over = nil
+		}
 		select {
 		case <-h.freed:
-		case <-ctx.Done():
+		case <-over:
 			return nil, ctx.Err()
 		}
 	}
@@ -101,6 +106,48 @@ func TestCallsTakeTurnsWhileADialHangs(t *testing.T) {
 		Together(2, func(int) { assert.NoError(t, d.Call(t.Context(), driver.Limits{}, echo("x")).Err) })
 		require.Zero(t, d.InUse())
 	})
+}
+
+// leaveADial has a call leave a dial that hangs. The pool's only connection is
+// in use again when it returns. It returns what gives that back.
+func leaveADial(t *testing.T, h *hangingDials, d *Pool, limit driver.Limits) (free func()) {
+	t.Helper()
+	warmPool(t, d, 1)
+	busy := takeConns(t, d, 1)
+	leaves := testkit.Async(t, func() error { return d.Call(t.Context(), limit, echo("x")).Err })
+	testkit.Eventually(t, testkit.Patience, func() bool { return h.dials.Load() == 2 }, "it dials")
+	putConns(d, busy)
+	require.NoError(t, testkit.ResultWithin(t, leaves, testkit.Patience))
+	busy = takeConns(t, d, 1)
+	return func() { putConns(d, busy) }
+}
+
+// A call goes on with a dial that another one has left. When that fails, the
+// call still ends at its own limit.
+func TestClaimedDialCostsNoSecondLimit(t *testing.T) {
+	t.Parallel()
+	limit := driver.Limits{Connect: time.Second}
+	eachPoolThatHangs(t, func(t *testing.T, h *hangingDials, d *Pool) {
+		free := leaveADial(t, h, d, limit)
+		watch := testkit.NewStopwatch(t)
+		require.True(t, driver.IsTimeout(d.Call(t.Context(), limit, echo("x")).Err))
+		watch.Within(limit.Connect * 5 / 4)
+		free()
+	})
+}
+
+// A user's Dial may ignore its context. A call does not wait for one that has
+// had its time: it dials itself.
+func TestDeafDialIsLeft(t *testing.T) {
+	t.Parallel()
+	h := &hangingDials{n: 1, deaf: true, freed: make(chan struct{})}
+	d := h.usersPool(t, redistest.Start(t), atMost(0, false))
+	free := leaveADial(t, h, d, driver.Limits{Connect: time.Second})
+	waits := testkit.Async(t, func() error { return d.Call(t.Context(), driver.Limits{}, echo("x")).Err })
+	testkit.Eventually(t, testkit.Patience/2, func() bool { return h.dials.Load() == 3 }, "it dials itself")
+	close(h.freed)
+	require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience))
+	free()
 }
 
 // A call that leaves ends its dial, and its place is free.

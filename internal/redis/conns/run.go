@@ -125,6 +125,9 @@ func (d *lender) take(ctx context.Context, limit driver.Limits) (redis.Conn, err
 		return nil, driver.ErrAbandoned
 	case err != nil:
 		return nil, d.orClosed(err)
+	case limit.HasPassed(time.Now()):
+		d.putBack(conn)
+		return nil, driver.ErrTimeout
 	}
 	return conn, nil
 }
