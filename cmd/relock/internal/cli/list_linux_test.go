@@ -80,7 +80,8 @@ func figures(text string) string {
 	host, _ := os.Hostname()
 	text = strings.ReplaceAll(text, fmt.Sprintf("%s:%d", host, os.Getpid()), "HOST:PID")
 	text = regexp.MustCompile(`\b(\d+h)?(\d+m)?[\d.]+m?s\b`).ReplaceAllString(text, "T")
-	text = regexp.MustCompile(`[A-Za-z0-9_-]{16,}`).ReplaceAllString(text, "ID")
+	// Not the digits behind a point: some numbers have 16 of them.
+	text = regexp.MustCompile(`([^.\w-])[A-Za-z0-9_-]{16,}`).ReplaceAllString(text, "${1}ID")
 	text = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-][\d:]+)`).ReplaceAllString(text, "DATE")
 	return regexp.MustCompile(` {2,}`).ReplaceAllString(text, "  ")
 }
