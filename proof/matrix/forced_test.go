@@ -3,13 +3,11 @@ package matrix_test
 import (
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/redistest"
 )
@@ -33,22 +31,6 @@ var forcedKinds = []forcedKind{
 		"Semaphore", script.SemaphoreEnd, script.SemaphoreRenew, nil, script.SemaphoreRelease,
 		script.SemaphoreClaim,
 	},
-}
-
-// forcedFaults are what happens to the request.
-var forcedFaults = []fault{
-	{name: "request dropped", action: faults.DropRequest},
-	{name: "answer dropped", action: faults.DropAnswer},
-	{name: "request delayed", action: faults.DelayRequest(300 * time.Millisecond)},
-	{name: "answer delayed", action: faults.Delay(300 * time.Millisecond)},
-	{name: "request too late", action: faults.DelayRequest(1300 * time.Millisecond)},
-	{name: "answer too late", action: faults.Delay(1300 * time.Millisecond)},
-	{name: "cut before", action: faults.CutBefore},
-	{name: "cut after", action: faults.CutAfter},
-	{name: "doubled", action: faults.Double},
-	{name: "late", action: faults.HoldOnly},
-	{name: "cut and late", action: faults.HoldAndCut},
-	{name: "late copy", action: faults.Hold},
 }
 
 // After each fault in each request with which a hold is ended by force, or by
@@ -76,7 +58,7 @@ func TestOneFaultInEachRequestOfAForcedEnd(t *testing.T) {
 		{"unlock", (*forcedCell).byUnlock},
 		{"claim", (*forcedCell).byClaim},
 	} {
-		for _, f := range forcedFaults {
+		for _, f := range waiterFaults {
 			for _, k := range forcedKinds {
 				if op.name == "enter" && k.enter == nil {
 					continue // it has no levels

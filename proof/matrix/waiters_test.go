@@ -24,7 +24,7 @@ import (
 // below the delays that are too late.
 const waiterLimit = time.Second
 
-// waiterFaults are what happens to a request of a waiter.
+// waiterFaults are what happens to a request of a waiter, or of a forced end.
 var waiterFaults = []fault{
 	{name: "request dropped", action: faults.DropRequest},
 	{name: "answer dropped", action: faults.DropAnswer},
