@@ -33,11 +33,6 @@
 // [driver.Driver.Call] does not either, for Eval, SetNEX and Ping of the
 // client: a user's slow script delays no lock.
 //
-// A call that finds no idle connection has one opened on a goroutine
-// (fetch.go). Once that has taken 100 ms, or has failed, the call uses one that
-// another call returns. It leaves the dial to the next call, or else to the
-// pool.
-//
 //   - Requests are answered in the order in which they are written. A
 //     connection is only given up as a whole. It has one writer and one reader.
 //   - A caller writes itself unless another is writing. With four or more under
@@ -68,6 +63,13 @@
 //   - An unasked line that refuses clients (DENIED, max number of clients) is
 //     the error of all calls. Any other unasked answer ends the connection.
 //
+// # Dials of calls
+//
+// A call that finds no idle connection has one opened on a goroutine
+// (fetch.go). Once that has taken 100 ms, or has failed, the call uses one that
+// another call returns. It leaves the dial to the next call, or else to the
+// pool.
+//
 // # Links
 //
 // A [driver.Link] is a dedicated connection of a worker or of the subscription.
@@ -77,11 +79,11 @@
 // then silent is a dial that hangs, too. A dial has a moment first, a 48th of a
 // lease. The detour uses an idle connection of the pool, or else the next one
 // that a caller returns. If none is lent, or none comes back within a moment,
-// it uses the shared one, too. If no answer comes, a copy
-// of the batch goes over another connection: after a 24th of a lease, and then
-// after twice the time each. The first whole answer counts. The link's own
-// connection is used if it is there before that. The next batch dials again. A
-// subscription never takes a detour; its waiters poll.
+// it uses the shared one, too. If no answer comes, a copy of the batch goes
+// over another connection: after a 24th of a lease, and then after twice the
+// time each. The first whole answer counts. The link's own connection is used
+// if it is there before that. The next batch dials again. A subscription never
+// takes a detour; its waiters poll.
 //
 //   - A subscription (subscribe.go) has several channels, which are added and
 //     dropped while it is received. One goroutine reads. A short one writes, if

@@ -152,7 +152,7 @@ func (d *lender) await(ctx context.Context, f *fetch, other, over <-chan struct{
 		case <-ctx.Done():
 			return d.endFetch(ctx, f)
 		case <-over:
-			if over = nil; !isClosed(f.done) && !d.own {
+			if over = nil; !isClosed(f.done) {
 				d.leaveTo(false, f)
 				return nil, errDialTimeout
 			}
