@@ -5,7 +5,9 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-engine="acquire kinds/plain kinds/reentrant kinds/rwlock kinds/semaphore kinds/multilock kinds/redlock kinds/resume lease validity holds waitqueue lockspec background script errs redis/driver redis/wire redis/conns redis/routes redis/search redis/sentinel redis/cluster"
+kinds=$(cd internal && echo kinds/*)
+engine="acquire $kinds lease validity holds waitqueue lockspec background script errs"
+engine="$engine redis/driver redis/wire redis/conns redis/routes redis/search redis/sentinel redis/cluster"
 files=$(ls ./*.go)
 for package in $engine; do
 	files="$files $(ls internal/"$package"/*.go)"

@@ -85,8 +85,9 @@ fi
 # fail where the machine is busy: the packages with many such tests run a few
 # together, and those that usually wait side by side.
 root=$(go list .)
-kinds="$root/internal/kinds/redlock $root/internal/kinds/multilock $root/internal/kinds/reentrant $root/internal/kinds/rwlock $root/internal/kinds/semaphore"
-timed="$kinds $root/internal/acquire $root/internal/waitqueue $root/internal/redis/conns $root $root/proof/matrix $root/internal/lease $root/examples/flashsale"
+kinds=$(go list ./internal/kinds/...)
+timed="$kinds $root/internal/acquire $root/internal/waitqueue $root/internal/redis/conns"
+timed="$timed $root $root/proof/matrix $root/internal/lease $root/examples/flashsale"
 modules=$(go list -m -f '{{.Dir}}/...')
 # shellcheck disable=SC2086 # one word for each module
 others=$(go list $modules | LC_ALL=C sort -u)
