@@ -19,7 +19,8 @@ local function take_beside(waiter, lease)
   if redis.pcall('EXISTS', KEYS[2]) ~= 0 then
     return nil
   end
-  local own = redis.pcall('ZMSCORE', KEYS[1], 'r:' .. hold, 'r:!' .. hold, 'v:' .. waiter, marker .. 'u', marker .. 'f')
+  local own = redis.pcall('ZMSCORE', KEYS[1],
+    'r:' .. hold, 'r:!' .. hold, 'v:' .. waiter, marker .. 'u', marker .. 'f')
   if own.err or own[1] or own[2] or own[3] or not (own[4] or own[5]) then
     return nil
   end

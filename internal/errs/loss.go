@@ -32,8 +32,8 @@ var (
 	Suspended = Lost("machine was suspended")
 )
 
-// Covers reports whether err already says that a hold was lost, and matches all
-// reasons of that loss.
+// Covers reports whether err is already the error of a lost hold, and matches
+// all reasons of that loss.
 func Covers(err, loss error) bool {
 	for _, reason := range []error{ErrLockLost, ErrClosed, ErrMaxHold, ErrForced} {
 		if errors.Is(loss, reason) && !errors.Is(err, reason) {

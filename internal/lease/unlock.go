@@ -19,7 +19,7 @@ func (l *Lease) unlock(h *Hold) error {
 }
 
 // unlockInTurn is unlock with the owner mutex held. It takes no longer than one
-// command may.
+// command may, and then the time to read why the hold had ended already.
 func (l *Lease) unlockInTurn(h *Hold) (err error) {
 	start := time.Now()
 	claimed, now := byMessage{l}.awaitFor(start)
