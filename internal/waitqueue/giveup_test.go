@@ -177,7 +177,7 @@ func TestPollAfterTheHoldIsOver(t *testing.T) {
 		w, proxy := waitWithALatePoll(t.Context(), q, 0)
 		next, _ := q.HandOff(h, w)
 		q.Unlock(next)
-		last := q.Take(q.Clients[0])
+		last := q.TakeReleased(q.Clients[0])
 		require.Len(t, proxy.Release(), 1)
 		watch := testkit.NewStopwatch(t)
 		q.AwaitQueued(0)
