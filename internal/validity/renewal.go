@@ -99,7 +99,7 @@ func (r *Renewal) Handle(o driver.Result) (time.Time, bool) {
 		}
 		return r.Retry(o.Err, min(cmp.Or(r.asked, r.Settings.Lease)/10, maxRenewRetry))
 	case o.Reply != int64(script.OK):
-		return time.Now(), r.grant.NotOurs(o.Reply)
+		return r.Refused(o.Reply)
 	}
 	if r.Renewed(o.Sent, r.asked) != nil {
 		return time.Time{}, false
@@ -142,6 +142,12 @@ func (r *Renewal) Retry(err error, pause time.Duration) (time.Time, bool) {
 		r.of.Books().logFailure(err, r.grant)
 	}
 	return time.Now().Add(Jitter(pause)), true
+}
+
+// Refused ends the grant, after the server has refused a request of the worker
+// with this code. It returns when to ask for the reason, and whether to.
+func (r *Renewal) Refused(code any) (at time.Time, again bool) {
+	return time.Now(), r.grant.NotOurs(code)
 }
 
 // EndBy limits the validity of a grant that the server has refused. It is not
