@@ -99,13 +99,19 @@ func (r *Renewal) Handle(o driver.Result) (time.Time, bool) {
 		}
 		return r.Retry(o.Err, min(cmp.Or(r.asked, r.Settings.Lease)/10, maxRenewRetry))
 	case o.Reply != int64(script.OK):
-		return time.Now(), r.grant.NotOurs(o.Reply)
+		return r.Refused(o.Reply)
 	}
 	if r.Renewed(o.Sent, r.asked) != nil {
 		return time.Time{}, false
 	}
 	r.grant.Extended(o.Sent)
 	return r.renewAt(o.Sent), true
+}
+
+// Refused ends the grant, after the server has refused a request of the worker
+// with this code. It returns when to ask for the reason, and whether to.
+func (r *Renewal) Refused(code any) (at time.Time, again bool) {
+	return time.Now(), r.grant.NotOurs(code)
 }
 
 // ReportRenewal counts an attempt, and notifies the observer of it, in a
