@@ -145,12 +145,6 @@ func (r *Renewal) Retry(err error, pause time.Duration) (time.Time, bool) {
 	return time.Now().Add(Jitter(pause)), true
 }
 
-// Refused ends the grant, after the server has refused a request of the worker
-// with this code. It returns when to ask for the reason, and whether to.
-func (r *Renewal) Refused(code any) (at time.Time, again bool) {
-	return time.Now(), r.grant.NotOurs(code)
-}
-
 // EndBy limits the validity of a grant that the server has refused. It is not
 // passed on any more.
 func (r *Renewal) EndBy(until time.Time) {
