@@ -8,9 +8,9 @@ import (
 
 	"github.com/relock-go/relock/internal/carried"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/localwait"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redis/driver"
-	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // Owner is one pair of key and owner of a client, with its lease if it has one.
@@ -22,23 +22,23 @@ type Owner struct {
 	lease  *Lease        // until its last level is unlocked; guarded by turn
 
 	mu    sync.Mutex
-	waits map[*waitqueue.Call]struct{} // waiting calls of the owner
+	waits map[*localwait.Call]struct{} // waiting calls of the owner
 }
 
 // Join registers a waiting call. It is notified when another call of the owner
 // gets the lock.
-func (o *Owner) Join(w *waitqueue.Call) {
+func (o *Owner) Join(w *localwait.Call) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.waits == nil {
-		o.waits = map[*waitqueue.Call]struct{}{}
+		o.waits = map[*localwait.Call]struct{}{}
 	}
 	w.OwnerChanged = make(chan struct{}, 1)
 	o.waits[w] = struct{}{}
 }
 
 // Leave undoes Join.
-func (o *Owner) Leave(w *waitqueue.Call) {
+func (o *Owner) Leave(w *localwait.Call) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.waits, w)
@@ -46,7 +46,7 @@ func (o *Owner) Leave(w *waitqueue.Call) {
 
 // wakeOthers makes the owner's other waiting calls check for a lease of the
 // owner.
-func (o *Owner) wakeOthers(own *waitqueue.Call) {
+func (o *Owner) wakeOthers(own *localwait.Call) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for w := range o.waits {
@@ -60,7 +60,7 @@ func (o *Owner) wakeOthers(own *waitqueue.Call) {
 // a lease, the call adds a level to it. If not, it acquires the first level by
 // first. Try returns neither a hold nor an error if the owner has no lease and
 // first is nil.
-func (o *Owner) Try(ctx context.Context, w *waitqueue.Call, first func(context.Context) (*Hold, error)) (*Hold, error) {
+func (o *Owner) Try(ctx context.Context, w *localwait.Call, first func(context.Context) (*Hold, error)) (*Hold, error) {
 	if !o.takeUntil(ctx) {
 		return nil, driver.ErrAbandoned
 	}
@@ -91,13 +91,13 @@ func (o *Owner) First(ctx context.Context, attempt func() (*Hold, error)) (*Hold
 }
 
 // Grant returns the owner's hold of a grant; the owner mutex must be held.
-func (o *Owner) Grant(w *waitqueue.Call, g *Grant) (*Hold, error) {
+func (o *Owner) Grant(w *localwait.Call, g *Grant) (*Hold, error) {
 	return o.begin(w, newLease(o.client, g), g.Sent)
 }
 
 // begin makes a lease the owner's, for the call w. Other waiting calls of the
 // owner are notified, and add a level instead.
-func (o *Owner) begin(w *waitqueue.Call, l *Lease, sent time.Time) (*Hold, error) {
+func (o *Owner) begin(w *localwait.Call, l *Lease, sent time.Time) (*Hold, error) {
 	l.owner = o
 	h, err := l.begin(w.Caller, sent, w.Settings)
 	if err == nil {

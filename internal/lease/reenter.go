@@ -5,15 +5,15 @@ import (
 	"fmt"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/localwait"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // reenter adds a level for a call of the owner, without queueing. If its
 // request is indeterminate, the number of levels is corrected in the
 // background.
-func (l *Lease) reenter(ctx context.Context, w *waitqueue.Call) (*Hold, error) {
+func (l *Lease) reenter(ctx context.Context, w *localwait.Call) (*Hold, error) {
 	s := w.Settings
 	if err := l.allows(s); err != nil {
 		return nil, err

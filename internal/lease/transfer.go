@@ -21,7 +21,7 @@ import (
 type Transfer struct {
 	client *Manager
 	key    string // the name given by the user
-	Waiter *waitqueue.Waiter
+	Waiter *LocalWaiter
 	Hold   string        // the id of the next hold
 	Owner  string        // the id of its owner
 	next   Protocol      // of the next hold
@@ -43,17 +43,17 @@ type transferrer interface {
 // limits are those of a plain lock that is passed on, except for the validity:
 // a transfer begins a new lease. Mu must be held.
 func (l *Lease) choose(from *Hold, now time.Time) (t *Transfer, left *waitqueue.Entry) {
-	s, q := from.settings, l.client.Queue
+	s := from.settings
 	if !s.Kind.Transfers || s.MinHold > 0 || l.Settings.Fair || s.Replicas > 0 || l.keptUntil().After(now) ||
 		l.indeterminate.Exists() {
 		return nil, nil
 	}
-	next, left := q.Next(l.protocol.LockKey(), now.Sub(l.Granted()), l.passes, l.client.Limits.HandOffs, s)
+	next, left := l.client.Local.Next(l.protocol.LockKey(), now.Sub(l.Granted()), l.passes, l.client.Limits.HandOffs, s)
 	if next == nil {
 		return nil, nil
 	}
 	l.passes++
-	owner, hold := next.Call.OwnerID, q.NewHold()
+	owner, hold := next.Call.OwnerID, l.client.Queue.NewHold()
 	return &Transfer{
 		client: l.client, key: l.Name, Waiter: next, Hold: hold, Owner: owner,
 		next: l.protocol.(transferrer).HeldBy(owner, hold), since: l.Since, passes: l.passes,
@@ -97,17 +97,17 @@ func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
 // the waiter may have left, or the client may be closing.
 func (t *Transfer) deliver(sent time.Time, drawn script.Tokens) bool {
 	t.sent, t.tokens = sent, drawn
-	return t.Waiter.Deliver(t)
+	return t.Waiter.Deliver(Handed{Transfer: t})
 }
 
 // arrived notes that the manager has the lock's lease, or that it was released.
-func (t *Transfer) arrived() { t.Waiter.Line.Queue.Arrived(t) }
+func (t *Transfer) arrived() { t.client.Local.Arrived(Handed{Transfer: t}) }
 
 // unfinished returns the leases of locks whose waiters will no longer take
 // them, because the client is closed.
 func (m *Manager) unfinished() (leases []*Lease) {
-	for _, grant := range m.Queue.InTransit() {
-		l := grant.(*Transfer).lease()
+	for _, grant := range m.Local.InTransit() {
+		l := grant.Transfer.lease()
 		l.endRetained(errs.ErrClosed) // or the lock would be reserved for it
 		leases = append(leases, l)
 	}
