@@ -6,6 +6,7 @@ import (
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/localwait"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
@@ -25,9 +26,9 @@ type LocalAttempt interface {
 // Redis. A call for a reentrant lock begins again if WaitLocally returns
 // neither a hold nor an error.
 func (w *Wait) WaitLocally(l *waitqueue.Line, a LocalAttempt) (*lease.Hold, error) {
-	s, err := l.Join(&w.Call)
+	s, err := w.client.Local.Join(l, &w.Call)
 	switch {
-	case errors.Is(err, waitqueue.ErrOtherKind): // Redis decides which kind is wrong
+	case errors.Is(err, localwait.ErrOtherKind): // Redis decides which kind is wrong
 		w.Queued = a.Entry(l, nil)
 		defer w.Queued.Leave()
 		return w.Acquire(a.Try)
@@ -43,7 +44,7 @@ func (w *Wait) WaitLocally(l *waitqueue.Line, a LocalAttempt) (*lease.Hold, erro
 			if h, done, err := w.goDeeper(s); done {
 				return h, err
 			}
-		case o.Grant != nil:
+		case o.IsGrant():
 			return w.takeOwn(s, o.Grant)
 		default:
 			if h, done, err := w.lead(s, a, o.Entry); done {
@@ -55,7 +56,7 @@ func (w *Wait) WaitLocally(l *waitqueue.Line, a LocalAttempt) (*lease.Hold, erro
 
 // awaitOffer waits for an offer. The call counts as waiting unless it has an
 // offer already. Meanwhile the first waiter asks the server.
-func (w *Wait) awaitOffer(s *waitqueue.Waiter) (waitqueue.Offer, bool) {
+func (w *Wait) awaitOffer(s *lease.LocalWaiter) (lease.Offer, bool) {
 	if len(s.HandOff) == 0 {
 		w.begin()
 		w.client.Outages.End(&w.Outage, w.Others())
@@ -84,8 +85,8 @@ func (w *Wait) hasEnded() bool { return w.Ctx.Err() != nil || w.life().Err() != 
 
 // stop ends a local wait. It accepts a grant that was offered at the last
 // moment.
-func (w *Wait) stop(s *waitqueue.Waiter) (*lease.Hold, error) {
-	if o := s.Leave(nil); o.Grant != nil {
+func (w *Wait) stop(s *lease.LocalWaiter) (*lease.Hold, error) {
+	if o := s.Leave(nil); o.IsGrant() {
 		return w.takeGrant(o.Grant)
 	}
 	w.Note(s.Line.Reason())
@@ -96,7 +97,7 @@ func (w *Wait) stop(s *waitqueue.Waiter) (*lease.Hold, error) {
 // lead waits in Redis on behalf of the line. left is the queue entry of the
 // predecessor, or nil. done is false if another call is about to transfer the
 // lock to this one. The queue entry then belongs to another call.
-func (w *Wait) lead(s *waitqueue.Waiter, a LocalAttempt, left *waitqueue.Entry) (h *lease.Hold, done bool, err error) {
+func (w *Wait) lead(s *lease.LocalWaiter, a LocalAttempt, left *waitqueue.Entry) (h *lease.Hold, done bool, err error) {
 	w.waiter, w.Queued = s, a.Entry(s.Line, left)
 	again := true
 	if left != nil { // the server has said that the entry is in the queue
@@ -120,11 +121,11 @@ func (w *Wait) lead(s *waitqueue.Waiter, a LocalAttempt, left *waitqueue.Entry) 
 // goDeeper goes one level deeper for a parked call for a reentrant lock, after
 // another call of its owner got the lock. done is false if the owner no longer
 // has it. The call then stays parked.
-func (w *Wait) goDeeper(s *waitqueue.Waiter) (h *lease.Hold, done bool, err error) {
+func (w *Wait) goDeeper(s *lease.LocalWaiter) (h *lease.Hold, done bool, err error) {
 	if h, err = w.Owner.Try(w.Ctx, &w.Call, nil); h == nil && err == nil {
 		return nil, false, nil
 	}
-	if t, ok := s.Leave(nil).Grant.(*lease.Transfer); ok {
+	if t := s.Leave(nil).Grant.Transfer; t != nil {
 		t.Refuse()
 	}
 	if err != nil {
@@ -134,19 +135,19 @@ func (w *Wait) goDeeper(s *waitqueue.Waiter) (h *lease.Hold, done bool, err erro
 }
 
 // takeOwn is takeGrant for the waiter that has received the grant.
-func (w *Wait) takeOwn(s *waitqueue.Waiter, grant any) (*lease.Hold, error) {
-	if _, passed := grant.(*lease.Hold); passed {
+func (w *Wait) takeOwn(s *lease.LocalWaiter, grant lease.Handed) (*lease.Hold, error) {
+	if grant.Hold != nil {
 		s.Done()
 	}
 	return w.takeGrant(grant)
 }
 
 // takeGrant ends a wait with a hold or a transfer from another call.
-func (w *Wait) takeGrant(grant any) (*lease.Hold, error) {
-	if t, ok := grant.(*lease.Transfer); ok {
-		return w.take(t)
+func (w *Wait) takeGrant(grant lease.Handed) (*lease.Hold, error) {
+	if grant.Transfer != nil {
+		return w.take(grant.Transfer)
 	}
-	return w.passed(grant.(*lease.Hold))
+	return w.passed(grant.Hold)
 }
 
 // take makes a hold of the lock that another call transferred.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/localwait"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/outage"
 	"github.com/relock-go/relock/internal/redis/driver"
@@ -20,7 +21,7 @@ import (
 // them if the call may wait. Its exported fields belong to the kind, which sets
 // them before or during an attempt.
 type Wait struct {
-	waitqueue.Call
+	localwait.Call
 	Block bool // the call may wait
 
 	// Key is the key that the last reason is about. It is that of the lock,
@@ -45,7 +46,7 @@ type Wait struct {
 	counted bool  // as one that waits
 	// The call's local waiter while it is the first of its line, for an unfair
 	// lock. It is nil once another call hands the lock to it.
-	waiter *waitqueue.Waiter
+	waiter *lease.LocalWaiter
 	last   error         // the last reason seen
 	pause  time.Duration // the last pause, which grows after errors of the server
 }
@@ -58,7 +59,7 @@ type Compete func(w *Wait) (*lease.Hold, error)
 func NewWait(ctx context.Context, t *Target, block bool) *Wait {
 	s := &t.Settings
 	w := &Wait{
-		Call:   waitqueue.Call{Caller: ctx, Ctx: ctx, Settings: s},
+		Call:   localwait.Call{Caller: ctx, Ctx: ctx, Settings: s},
 		client: t.Manager, Key: t.Key, Block: block, cancel: func() {},
 	}
 	if block {
@@ -134,7 +135,7 @@ func (w *Wait) Note(err error) {
 // again is false if the wait is over: it has ended, or another call of the
 // client passed a hold on. h is nil if that call is about to transfer one.
 func (w *Wait) sleep(err error) (h *lease.Hold, again bool) {
-	var turn <-chan waitqueue.Offer
+	var turn <-chan lease.Offer
 	inQueue := w.Queued != nil && w.Queued.Known && errors.Is(err, errs.ErrLockAcquiredByOthers)
 	if inQueue && w.waiter != nil {
 		turn = w.waiter.HandOff
@@ -149,7 +150,7 @@ func (w *Wait) sleep(err error) (h *lease.Hold, again bool) {
 	w.begin()
 	w.noteServer(err)
 	s := w.await(turn, due)
-	if _, passed := s.offer.Grant.(*lease.Hold); turn != nil && (passed || w.waiter.Unpark()) {
+	if turn != nil && (s.offer.Grant.Hold != nil || w.waiter.Unpark()) {
 		return w.takeOffer(s), false
 	}
 	if s.woken {
@@ -164,7 +165,7 @@ func (w *Wait) sleep(err error) (h *lease.Hold, again bool) {
 
 // signal is what ended a pause. If all fields are false, the wait has ended.
 type signal struct {
-	offer    waitqueue.Offer
+	offer    lease.Offer
 	offered  bool
 	woken    bool // a notification for the queue entry
 	notified bool // another call of the owner may have the lock, or a RedLock's node notified
@@ -172,7 +173,7 @@ type signal struct {
 }
 
 // await waits for the first signal.
-func (w *Wait) await(turn <-chan waitqueue.Offer, due <-chan time.Time) (s signal) {
+func (w *Wait) await(turn <-chan lease.Offer, due <-chan time.Time) (s signal) {
 	var wake <-chan struct{}
 	if w.Queued != nil {
 		wake = w.Queued.Wake
@@ -196,7 +197,7 @@ func (w *Wait) await(turn <-chan waitqueue.Offer, due <-chan time.Time) (s signa
 // returns nil for a transfer, which comes later. The queue entry belongs to
 // another call now.
 func (w *Wait) takeOffer(s signal) *lease.Hold {
-	h, _ := w.waiter.Given(s.offer, s.offered).(*lease.Hold)
+	h := w.waiter.Given(s.offer, s.offered).Hold
 	w.waiter = nil
 	if s.woken {
 		w.Queued.Nudge() // the notification was for the entry

@@ -10,6 +10,7 @@ import (
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/goroutines"
 	"github.com/relock-go/relock/internal/holds"
+	"github.com/relock-go/relock/internal/localwait"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/outage"
 	"github.com/relock-go/relock/internal/redis/driver"
@@ -26,6 +27,7 @@ type client struct {
 
 	Retrier *background.Retrier
 	Queue   *waitqueue.Queue
+	Local   *LocalWaiters
 	Tasks   *goroutines.Group
 	Waiting atomic.Int64 // calls that wait at the moment
 	Losses  atomic.Int64 // of leases that had a hold
@@ -55,12 +57,12 @@ type Config struct {
 // Limits are those of a client that no option sets.
 type Limits struct {
 	Notice   time.Duration // how long a refused holder may take to read the reason
-	HandOffs waitqueue.Budget
+	HandOffs localwait.Budget
 }
 
 // DefaultLimits returns the limits of a client.
 func DefaultLimits() Limits {
-	return Limits{Notice: 200 * time.Millisecond, HandOffs: waitqueue.DefaultBudget()}
+	return Limits{Notice: 200 * time.Millisecond, HandOffs: localwait.DefaultBudget()}
 }
 
 // Hooks are the functions of the observer that the manager calls, and the

@@ -59,7 +59,7 @@ func later(a, b time.Time) time.Time {
 // long as one command may. A key whose release is not answered by then stays
 // until its lease ends.
 func (m *Manager) giveAllBack(waits []script.Call, leases []*Lease) {
-	leases = append(leases, unfinished(m.Queue)...)
+	leases = append(leases, unfinished(m.Local)...)
 	half := time.Now().Add(m.CommandTimeout / 2)
 	end := half.Add(m.CommandTimeout / 2)
 	links := background.NewLinks(m.Driver, end)

@@ -73,7 +73,7 @@
 //
 // # Hand-off in this process
 //
-// The last Unlock asks the queue for the next waiter, within its budget. A
+// The last Unlock asks package localwait for a waiter, within its budget. A
 // plain lock is passed on: key, value and lease stay, and nothing is sent. A
 // reentrant lock is transferred by one request, as its hash names the owner.
 // Neither happens for a fair lock, with a minimum hold, or with an
@@ -134,7 +134,7 @@
 //
 // Order of locks: the owner mutex (owner.go), the mutex of the suspend monitor,
 // that of a [Group], that of a member's lease. After a lease's mutex comes that
-// of the manager, of the queue, or one of package validity. Only the owner
-// mutex is held while a request is under way. A member reports to its group
-// when it holds none.
+// of the manager, of the local waiters, of the queue, or one of package
+// validity. Only the owner mutex is held while a request is under way. A member
+// reports to its group when it holds none.
 package lease

@@ -7,7 +7,6 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/suspend"
-	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // SetClocks replaces the clocks of the suspend monitor. It must be called
@@ -102,7 +101,7 @@ func (h *Hold) Lengthen(d time.Duration) error { return h.Lease().lengthen(h, d)
 func (h *Hold) Settings() *lockspec.Spec { return h.settings }
 
 // PassTo passes the lease on to a waiter of this process.
-func (l *Lease) PassTo(next *waitqueue.Waiter) *Hold {
+func (l *Lease) PassTo(next *LocalWaiter) *Hold {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	return handTo(l, next, time.Now())

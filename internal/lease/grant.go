@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/relock-go/relock/internal/localwait"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/waitqueue"
@@ -51,13 +52,13 @@ func (m *Manager) Grant(ctx context.Context, g *Grant) (*Hold, error) {
 }
 
 // Grant returns the owner's hold of a grant; the owner mutex must be held.
-func (o *Owner) Grant(w *waitqueue.Call, g *Grant) (*Hold, error) {
+func (o *Owner) Grant(w *localwait.Call, g *Grant) (*Hold, error) {
 	return o.begin(w, newLease(o.of.client, g), g.Sent)
 }
 
 // begin makes a lease the owner's, for the call w. Other waiting calls of the
 // owner are notified, and add a level instead.
-func (o *Owner) begin(w *waitqueue.Call, l *Lease, sent time.Time) (*Hold, error) {
+func (o *Owner) begin(w *localwait.Call, l *Lease, sent time.Time) (*Hold, error) {
 	l.owner = o
 	h, err := l.begin(w.Caller, sent, w.Settings)
 	if err == nil {

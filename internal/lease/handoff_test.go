@@ -13,13 +13,13 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/localwait"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/testkit"
-	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 type (
@@ -365,14 +365,15 @@ func TestLocalHandOffDuringAWakeUp(t *testing.T) {
 	h := q.Take(q.Clients[0])
 	w := q.WaitLocally(t.Context(), 0)
 	c, l := q.Clients[0], locktest.Level(h).Lease()
-	next, left := locktest.Engine(c).Queue.Next(q.Key, 0, 0, waitqueue.DefaultBudget(), locktest.Level(h).Settings())
+	next, left := locktest.Engine(c).Local.Next(q.Key, 0, 0, localwait.DefaultBudget(), locktest.Level(h).Settings())
 	require.Nil(t, left)
-	entry := next.Entry // retained now
-	entry.Nudge()       // the waiter wakes, finds that it has the lock, and waits for that
+	entry := locktest.Engine(c).Queue.TakeRetained(q.Key)
+	entry.Nudge() // the waiter wakes, finds that it has the lock, and waits for that
 	testkit.Eventually(t, testkit.Patience, func() bool { return len(entry.Wake) == 0 }, "awake")
 	require.Same(t, l.PassTo(next), locktest.Level(w.Granted()))
 	require.Len(t, entry.Wake, 1)
 	l.Lose(relock.ErrLockLost) // the first hold was not unlocked
+	entry.LeaveWith(relock.ErrLockLost)
 	q.RequireIdle()
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/relock-go/relock/internal/background"
 	"github.com/relock-go/relock/internal/goroutines"
+	"github.com/relock-go/relock/internal/localwait"
 	"github.com/relock-go/relock/internal/outage"
 	"github.com/relock-go/relock/internal/redis/conns"
 	"github.com/relock-go/relock/internal/script"
@@ -33,6 +34,7 @@ func New(config Config) *Manager {
 		Identity: c.Identity, Prefix: c.Prefix, Driver: c.Driver, Tasks: c.Tasks, Life: c.Life, Logger: c.Logger,
 		Retrier: c.Retrier, Ask: c.Ask, Forced: m.Forced,
 	})
+	c.Local = localwait.New[Handed](c.Life)
 	c.Outages = outage.New(c.Logger, c.startUnlessClosed)
 	return m
 }

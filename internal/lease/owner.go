@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/relock-go/relock/internal/localwait"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // Owners are the owners of a client that have a lock, or a call under way.
@@ -30,7 +30,7 @@ type Owner struct {
 	lease *Lease        // until its last level is unlocked; guarded by turn
 
 	mu    sync.Mutex
-	waits map[*waitqueue.Call]struct{} // waiting calls of the owner
+	waits map[*localwait.Call]struct{} // waiting calls of the owner
 }
 
 func newOwners(c *client) *Owners { return &Owners{client: c, all: map[OwnerKey]*Owner{}} }
@@ -88,18 +88,18 @@ func (o *Owner) give() {
 
 // Join registers a waiting call. It is notified when another call of the owner
 // gets the lock.
-func (o *Owner) Join(w *waitqueue.Call) {
+func (o *Owner) Join(w *localwait.Call) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.waits == nil {
-		o.waits = map[*waitqueue.Call]struct{}{}
+		o.waits = map[*localwait.Call]struct{}{}
 	}
 	w.OwnerChanged = make(chan struct{}, 1)
 	o.waits[w] = struct{}{}
 }
 
 // Leave undoes Join.
-func (o *Owner) Leave(w *waitqueue.Call) {
+func (o *Owner) Leave(w *localwait.Call) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.waits, w)
@@ -107,7 +107,7 @@ func (o *Owner) Leave(w *waitqueue.Call) {
 
 // wakeOthers makes the owner's other waiting calls check for a lease of the
 // owner.
-func (o *Owner) wakeOthers(own *waitqueue.Call) {
+func (o *Owner) wakeOthers(own *localwait.Call) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for w := range o.waits {

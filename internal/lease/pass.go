@@ -23,7 +23,7 @@ func pass(l *Lease, from *Hold, now time.Time) (left *waitqueue.Entry, ok bool) 
 	if l.IsSuspect() || l.tokens.Spent() {
 		return nil, false
 	}
-	next, left := l.client.Queue.Next(l.protocol.LockKey(), now.Sub(l.Granted()), l.passes, l.client.Limits.HandOffs, s)
+	next, left := l.client.Local.Next(l.protocol.LockKey(), now.Sub(l.Granted()), l.passes, l.client.Limits.HandOffs, s)
 	if next == nil {
 		return nil, false
 	}
@@ -32,10 +32,10 @@ func pass(l *Lease, from *Hold, now time.Time) (left *waitqueue.Entry, ok bool) 
 }
 
 // handTo gives the lease to the waiter next; Mu must be held.
-func handTo(l *Lease, next *waitqueue.Waiter, now time.Time) *Hold {
+func handTo(l *Lease, next *LocalWaiter, now time.Time) *Hold {
 	l.passes++
 	l.tokens.Next()
 	h := l.add(next.Call.Caller, now, now, next.Call.Settings)
-	next.Pass(h)
+	next.Pass(Handed{Hold: h})
 	return h
 }

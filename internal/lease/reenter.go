@@ -5,17 +5,17 @@ import (
 	"fmt"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/localwait"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // Try makes one attempt of a call, with the owner mutex held. If the owner has
 // a lease, the call adds a level to it. If not, it acquires the first level by
 // first. Try returns neither a hold nor an error if the owner has no lease and
 // first is nil.
-func (o *Owner) Try(ctx context.Context, w *waitqueue.Call, first func(context.Context) (*Hold, error)) (*Hold, error) {
+func (o *Owner) Try(ctx context.Context, w *localwait.Call, first func(context.Context) (*Hold, error)) (*Hold, error) {
 	if !o.takeUntil(ctx) {
 		return nil, driver.ErrAbandoned
 	}
@@ -48,7 +48,7 @@ func (o *Owner) First(ctx context.Context, attempt func() (*Hold, error)) (*Hold
 // reenter adds a level for a call of the owner, without queueing. If its
 // request is indeterminate, the number of levels is corrected in the
 // background.
-func (o *Owner) reenter(ctx context.Context, w *waitqueue.Call) (*Hold, error) {
+func (o *Owner) reenter(ctx context.Context, w *localwait.Call) (*Hold, error) {
 	l, s := o.lease, w.Settings
 	if err := o.allows(s); err != nil {
 		return nil, err

@@ -10,27 +10,6 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// Transfer is a reentrant lock in transit to the next local waiter. One request
-// both releases a hold and acquires the next one. The unlocking caller sends
-// it. The waiter makes a lease of what the server granted, under its own owner
-// mutex.
-//
-// The request finds the old hold, or the new one if it arrives again. So a late
-// copy changes nothing once another copy was executed. The same is true after a
-// release that names both holds.
-type Transfer struct {
-	client *client
-	key    string // the name given by the user
-	Waiter *waitqueue.Waiter
-	Hold   string        // the id of the next hold
-	Owner  string        // the id of its owner
-	next   Protocol      // of the next hold
-	sent   time.Time     // when the granted copy was sent
-	since  time.Duration // when the lock was granted to the client, counted from its start
-	passes int16         // how often it was handed off since then
-	tokens script.Tokens // of the next hold
-}
-
 // transferrer is the protocol of a kind whose locks can be transferred.
 type transferrer interface {
 	Transfer(t *Transfer, lease time.Duration, info string) script.Call
@@ -43,17 +22,17 @@ type transferrer interface {
 // processes. The limits are those of a plain lock that is passed on, except for
 // the validity: a transfer begins a new lease. Mu must be held.
 func newTransfer(l *Lease, from *Hold, now time.Time) (t *Transfer, left *waitqueue.Entry) {
-	s, q := from.settings, l.client.Queue
+	s := from.settings
 	if !s.Kind.Transfers || s.MinHold > 0 || l.Settings.Fair || s.Replicas > 0 || l.keptUntil().After(now) ||
 		l.indeterminate.Exists() {
 		return nil, nil
 	}
-	next, left := q.Next(l.protocol.LockKey(), now.Sub(l.Granted()), l.passes, l.client.Limits.HandOffs, s)
+	next, left := l.client.Local.Next(l.protocol.LockKey(), now.Sub(l.Granted()), l.passes, l.client.Limits.HandOffs, s)
 	if next == nil {
 		return nil, nil
 	}
 	l.passes++
-	owner, hold := next.Call.OwnerID, q.NewHold()
+	owner, hold := next.Call.OwnerID, l.client.Queue.NewHold()
 	return &Transfer{
 		client: l.client, key: l.Name, Waiter: next, Hold: hold, Owner: owner,
 		next: l.protocol.(transferrer).HeldBy(owner, hold), since: l.Since, passes: l.passes,
@@ -98,17 +77,17 @@ func (t *Transfer) send(l *Lease, start time.Time) (done bool, err error) {
 // the waiter may have left, or the client may be closing.
 func (t *Transfer) deliver(sent time.Time, drawn script.Tokens) bool {
 	t.sent, t.tokens = sent, drawn
-	return t.Waiter.Deliver(t)
+	return t.Waiter.Deliver(Handed{Transfer: t})
 }
 
 // arrived notes that the manager has the lock's lease, or that it was released.
-func (t *Transfer) arrived() { t.Waiter.Line.Queue.Arrived(t) }
+func (t *Transfer) arrived() { t.client.Local.Arrived(Handed{Transfer: t}) }
 
 // unfinished returns the leases of locks whose waiters will no longer take
 // them, because the client is closed.
-func unfinished(q *waitqueue.Queue) (leases []*Lease) {
-	for _, grant := range q.InTransit() {
-		l := grant.(*Transfer).lease()
+func unfinished(w *LocalWaiters) (leases []*Lease) {
+	for _, grant := range w.InTransit() {
+		l := grant.Transfer.lease()
 		retained{l}.end(errs.ErrClosed) // or the lock would be reserved for it
 		leases = append(leases, l)
 	}

@@ -1,23 +1,21 @@
-// Package waitqueue has the waiters of a client: its queue entries in Redis,
-// its local waiters, its polls and its subscription. A poll is also a
-// heartbeat. It knows no lease. docs/internals/protocol.md has the protocol of
-// the queue, with its scripts.
+// Package waitqueue has the waiters of a client in Redis: its queue entries,
+// its polls and its subscription. A poll is also a heartbeat. It knows no
+// lease, and no local waiters (package localwait). docs/internals/protocol.md
+// has the protocol of the queue, with its scripts.
 //
 // The order of waiters is only in Redis, and a message is only a hint: a call
 // acts on the answer of a script. The exception is a grant by message
 // (grant.go, and docs/internals/grants.md), which marks the entry: its call
 // needs no answer. A [Line] is all calls of a client for one lock. For an
-// unfair lock they are [Waiter] values in memory, and only the first has an
-// [Entry] in Redis, on behalf of all. So 10,000 callers cost Redis no more than
-// one.
+// unfair lock most of them are local waiters, and only the first has an [Entry]
+// in Redis.
 //
 // There are two ways to wake a waiter. The holder in this process hands the
-// lock over by [Queue.Next] and [Waiter.Pass], over the channel Waiter.HandOff
-// (handoff.go). One of another process sends a message: subscription.go or
-// poll.go, then [Queue.Notify], over the channel Entry.Wake. The pause that it
-// ends is in acquire/wait.go. wakeup_limit.go only limits how often: eight
-// attempts without a pause, then one in 5 ms. A message within the pause is
-// delivered when the pause ends.
+// lock over, see package localwait. One of another process sends a message:
+// subscription.go or poll.go, then [Queue.Notify], over the channel Entry.Wake.
+// The pause that it ends is in acquire/wait.go. wakeup_limit.go only limits how
+// often: eight attempts without a pause, then one in 5 ms. A message within the
+// pause is delivered when the pause ends.
 //
 // # Entries
 //
@@ -73,33 +71,18 @@
 // one is passed on, and they are notified when their channel is confirmed or
 // lost.
 //
-// # Local waiters
+// # Local hand-offs
 //
-// The first waiter of a line acts for all; no line has waiters without a first.
-// When it leaves, the next one is first and takes over its entry, ticket
-// included. The entry must be known, and both must ask for the same hold. For a
-// reentrant lock, none of its requests may be indeterminate: a late one would
-// take the lock in the name of the other owner. Otherwise the entry is
-// cancelled. [Entry.Rebind] makes an entry take the lock for its new call. A
-// call for another kind of lock gets [ErrOtherKind], and asks Redis instead.
+// The entry of the first local waiter is parked while no request of it is under
+// way (handoff.go): a hand-off may take it, by [Entry.Yield]. A message unparks
+// it, since Redis may have granted it the lock. [Entry.Rebind] makes an entry
+// take the lock for its next call.
 //
-// [Queue.Next] chooses the waiter that a lock goes to in this process. It is
-// the first if no request of its entry is under way (the entry then goes to the
-// next), otherwise the second. A first waiter that was notified is not chosen:
-// Redis may have granted it the lock. There is a [Budget], counted from the
-// grant by Redis: 1,000 times, and 10 ms. It is 1 ms while others are in the
-// queue, by the last answer to an enqueue. After that the lock is released in
-// Redis.
-//
-// If the chosen waiter is the only one, its entry is retained: it stays in
-// Redis, but belongs to no call. The next call that joins uses it, polled for
-// immediately if that was not done for a poll interval. If no call joins, the
-// release removes it from the queue in the same script. A message for a
-// retained entry cancels it.
-//
-// A grant that [Waiter.Deliver] has delivered is in transit until
-// [Queue.Arrived]. Close releases what is in transit. Once Close has begun,
-// nothing is delivered.
+// An entry that no waiter takes over is retained: it stays in Redis, but
+// belongs to no call. The next call that joins uses it, polled for immediately
+// if that was not done for a poll interval. If no call joins, the release
+// removes it from the queue in the same script. A message for a retained entry
+// cancels it.
 //
 // # Goroutines and locks
 //
@@ -109,5 +92,6 @@
 // with it.
 //
 // The queue's mutex guards everything here. A caller may hold the mutex of its
-// lease, not the other way round. Nothing is sent or logged while it is held.
+// lease and that of the local waiters, not the other way round. Nothing is sent
+// or logged while it is held.
 package waitqueue

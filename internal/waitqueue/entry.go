@@ -36,6 +36,7 @@ type Entry struct {
 	crowd            bool      // notified together with all others
 	drawn            time.Time // when the name was drawn
 	grantedByMessage bool      // a message has granted it the lock
+	parked           bool      // a hand-off may take it, see Park
 	epoch            Epoch     // when the request under way was sent
 	wakeups          *wakeupLimit
 	polled           script.Indeterminate // polls that may put the entry back
@@ -63,10 +64,10 @@ func (w *Entry) WakeNext() {
 	}
 }
 
-// suits reports whether a call with settings s can take over the entry. For a
+// Suits reports whether a call with settings s can take over the entry. For a
 // reentrant lock, none of its requests may be indeterminate: a late one would
 // take the lock in the name of the previous owner.
-func (w *Entry) suits(s *lockspec.Spec) bool {
+func (w *Entry) Suits(s *lockspec.Spec) bool {
 	return w.Known && w.Settings.SameHold(s) && (w.Settings.Kind.Wait == lockspec.Plain.Wait || !w.indeterminate.Exists())
 }
 
@@ -90,12 +91,12 @@ func (w *Entry) Attempt(ctx context.Context) (time.Time, error) {
 		}
 		switch code := w.read(o.Reply); code {
 		case script.OK:
-			w.Line.Queue.remove(w)
+			w.Line.queue.remove(w)
 			return o.Sent, nil
 		case script.Unqueued:
 			w.Known = false
 		case script.ScanLimit:
-			w.Line.Queue.host.Retrier.PassOn(script.Call{Script: w.Settings.Kind.Queue.Cancel, Key: w.Line.redisKey})
+			w.Line.queue.host.Retrier.PassOn(script.Call{Script: w.Settings.Kind.Queue.Cancel, Key: w.Line.RedisKey})
 			return o.Sent, errs.ErrLockAcquiredByOthers
 		case script.NotHeld, script.Kept:
 			return o.Sent, errs.ErrLockAcquiredByOthers
@@ -119,7 +120,7 @@ func (w *Entry) Attempt(ctx context.Context) (time.Time, error) {
 // ticket.
 func (w *Entry) rename() {
 	old, late := w.redraw()
-	w.Line.Queue.host.Retrier.Retry(w.cancel(old, true, w.indeterminate.Merge(late)))
+	w.Line.queue.host.Retrier.Retry(w.cancel(old, true, w.indeterminate.Merge(late)))
 	// Sent: a poll that lists it with its ticket may queue it.
 	w.Known, w.Sent, w.indeterminate = false, true, script.Indeterminate{}
 	w.args = w.argsOf()
@@ -136,16 +137,16 @@ func (w *Entry) draw() {
 	if w.Name != "" {
 		return
 	}
-	w.Line.Queue.mu.Lock()
+	w.Line.queue.mu.Lock()
 	w.drawName()
-	w.Line.Queue.mu.Unlock()
+	w.Line.queue.mu.Unlock()
 	w.args = w.argsOf()
 }
 
 // redraw draws another name for an entry that stays in its line. It returns the
 // old one, and the polls that may put it back.
 func (w *Entry) redraw() (old string, late script.Indeterminate) {
-	q := w.Line.Queue
+	q := w.Line.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	old, late = w.Name, w.polled
@@ -158,7 +159,7 @@ func (w *Entry) redraw() (old string, late script.Indeterminate) {
 // drawName registers the entry under a new name and the id of a new hold;
 // queue.mu is held.
 func (w *Entry) drawName() {
-	q := w.Line.Queue
+	q := w.Line.queue
 	w.hold, w.drawn = q.newHold(), time.Now()
 	if !w.once && w.Settings.GrantedByMessage() {
 		w.Name = lockspec.NoncedName(w.hold, w.Settings)
@@ -174,12 +175,12 @@ func (w *Entry) drawName() {
 // still under way may take.
 func (w *Entry) Leave() {
 	if w != nil && w.Name != "" {
-		w.Line.Queue.remove(w)
+		w.Line.queue.remove(w)
 		if w.Sent && (!w.once || w.indeterminate.Exists()) {
 			job := w.cancel(w.Name, true, w.indeterminate.Merge(w.polled))
 			// If no request is indeterminate, the entry cannot have the lock.
 			job.BestEffort = !w.indeterminate.Exists()
-			w.Line.Queue.host.Retrier.Retry(job)
+			w.Line.queue.host.Retrier.Retry(job)
 		}
 	}
 }
@@ -188,18 +189,18 @@ func (w *Entry) Leave() {
 // long as a request of it may come late.
 func (w *Entry) cancel(name string, alsoHold bool, late script.Indeterminate) *background.Release {
 	s := w.Settings
-	return background.NewRelease(w.Line.key, s.Expiry(), s.Lease, late, cancelOf(w.Line.redisKey, name, alsoHold))
+	return background.NewRelease(w.Line.key, s.Expiry(), s.Lease, late, cancelOf(w.Line.RedisKey, name, alsoHold))
 }
 
 // cancelStray cancels what late polls put back of an entry that has ended, and
 // has no claim under way. A Close that releases nothing leaves it.
 func (w *Entry) cancelStray(name string, late script.Indeterminate) {
-	if !late.Exists() || w.Line.Queue.host.Life.Err() != nil {
+	if !late.Exists() || w.Line.queue.host.Life.Err() != nil {
 		return
 	}
 	job := w.cancel(name, false, late)
 	job.BestEffort = true
-	w.Line.Queue.host.Retrier.Retry(job)
+	w.Line.queue.host.Retrier.Retry(job)
 }
 
 // Granted is what a lease needs to know about the entry that it came from.
@@ -214,14 +215,14 @@ type Granted struct {
 // Granted returns what the last attempt was granted. If the call continues, a
 // new name is drawn.
 func (w *Entry) Granted() Granted {
-	g := Granted{w.hold, w.args[1].(string), w.tokens, w.indeterminate, cancelOf(w.Line.redisKey, w.Name, true), w.claim}
+	g := Granted{w.hold, w.args[1].(string), w.tokens, w.indeterminate, cancelOf(w.Line.RedisKey, w.Name, true), w.claim}
 	if w.claim == nil {
 		w.cancelStray(w.Name, w.polled) // nothing adds to it: the entry has been removed
 	}
 	w.claim = nil
 	w.Name, w.Known, w.Sent, w.indeterminate = "", false, false, script.Indeterminate{}
-	w.Line.Queue.mu.Lock()
-	defer w.Line.Queue.mu.Unlock()
+	w.Line.queue.mu.Lock()
+	defer w.Line.queue.mu.Unlock()
 	w.ticket, w.grantedByMessage, w.polled = "", false, script.Indeterminate{}
 	return g
 }

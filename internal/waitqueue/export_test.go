@@ -1,6 +1,9 @@
 package waitqueue
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // DropAfter sets how long a sharded channel is kept without a use.
 func (q *Queue) DropAfter(d time.Duration) {
@@ -35,8 +38,7 @@ type State struct {
 
 // LineState is a snapshot of a line.
 type LineState struct {
-	Waiters  int  // for an unfair lock
-	Resting  bool // no request of the first waiter is under way
+	Resting  bool // a hand-off may take the entry of the first local waiter
 	Interval time.Duration
 }
 
@@ -51,8 +53,8 @@ func (q *Queue) State() State {
 		}
 	}
 	for key, l := range q.lines {
-		resting := len(l.waiters) > 0 && l.waiters[0].Entry != nil
-		s.Lines[key] = LineState{Waiters: len(l.waiters), Resting: resting, Interval: l.interval}
+		resting := slices.ContainsFunc(l.waits, func(w *Entry) bool { return w.parked })
+		s.Lines[key] = LineState{Resting: resting, Interval: l.interval}
 	}
 	return s
 }

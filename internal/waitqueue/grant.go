@@ -33,7 +33,7 @@ func (q *Queue) deliverOrDelay(w *Entry, whole bool) bool {
 		return true
 	}
 	name := w.Name
-	return q.allowWake(w.wakeups, func() { q.notify(name, w.Line.redisKey, false) })
+	return q.allowWake(w.wakeups, func() { q.notify(name, w.Line.RedisKey, false) })
 }
 
 // lastsLong reports whether three quarters of a grant by message are left, at
@@ -50,7 +50,7 @@ func (w *Entry) lastsLong() bool {
 // its call can use it. The entry ends, but its hold stays known until the claim
 // is settled.
 func (w *Entry) takeGrant(ctx context.Context) bool {
-	q := w.Line.Queue
+	q := w.Line.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !w.grantedByMessage {

@@ -14,15 +14,14 @@ const maxSending = 32
 // Line is all calls of one client for one lock. It exists while there is any
 // call.
 type Line struct {
-	Queue    *Queue
-	key      string // as the user named it
-	redisKey string
+	RedisKey string
+	queue    *Queue
+	key      string        // as the user named it
 	gate     chan struct{} // has a value for each call that is sending
 
 	// Guarded by queue.mu.
 	calls      int
-	waiters    []*Waiter       // of an unfair lock, oldest first
-	retained   *Entry          // kept for a caller that returns; see removeGranted
+	retained   *Entry          // kept for a caller that returns; see Yield
 	retainedAt time.Time       // when it was retained
 	held       bool            // others have held the lock since the line began, as Redis answered
 	kept       time.Time       // see KeptUntil
@@ -41,7 +40,7 @@ func (q *Queue) Enter(key, redisKey string) *Line {
 	defer q.mu.Unlock()
 	l := q.lines[redisKey]
 	if l == nil {
-		l = &Line{Queue: q, key: key, redisKey: redisKey, gate: make(chan struct{}, maxSending)}
+		l = &Line{RedisKey: redisKey, queue: q, key: key, gate: make(chan struct{}, maxSending)}
 		q.lines[redisKey] = l
 	}
 	l.calls++
@@ -62,17 +61,25 @@ func (q *Queue) EnterUsed(redisKey string) *Line {
 
 // Exit removes a call. When the last call exits, the line is deleted.
 func (l *Line) Exit() {
-	q := l.Queue
+	q := l.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l.calls--
 	if l.calls > 0 {
 		return
 	}
-	delete(q.lines, l.redisKey)
+	delete(q.lines, l.RedisKey)
 	if l.poll != nil {
 		q.poller.Drop(l.poll)
 	}
+}
+
+// HasOthers reports whether other clients are in the queue too, as Redis
+// answered.
+func (l *Line) HasOthers() bool {
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
+	return l.remote
 }
 
 // pace polls at the rate of the most demanding entry. There must be at least
@@ -88,13 +95,13 @@ func (l *Line) pace() {
 // notePolled notes that a poll may put an entry back for as long as it is late.
 // It reports whether the entry still waits, or claims what it was granted.
 func (l *Line) notePolled(w listed, late script.Indeterminate) bool {
-	l.Queue.mu.Lock()
-	defer l.Queue.mu.Unlock()
-	if before, granted := l.Queue.unclaimed[w.hold]; granted {
-		l.Queue.unclaimed[w.hold] = before.Merge(late)
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
+	if before, granted := l.queue.unclaimed[w.hold]; granted {
+		l.queue.unclaimed[w.hold] = before.Merge(late)
 		return true
 	}
-	if l.Queue.waits[w.hold] == nil && (l.retained == nil || l.retained.hold != w.hold) {
+	if l.queue.waits[w.hold] == nil && (l.retained == nil || l.retained.hold != w.hold) {
 		return false
 	}
 	w.entry.polled = w.entry.polled.Merge(late)

@@ -34,14 +34,14 @@ const maxListed = 64
 // Next lists the entries whose request is not under way. So a client that can
 // poll but not claim loses each turn once only.
 func (p *poll) Next(time.Time) (script.Call, bool) {
-	l, q := p.line, p.line.Queue
+	l, q := p.line, p.line.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(l.waits) == 0 {
 		return script.Call{}, false
 	}
 	l.pace()
-	q.subscriptions.expect(l.redisKey)
+	q.subscriptions.expect(l.RedisKey)
 	args := []any{q.host.Identity.ID, l.period.Milliseconds()}
 	p.listed = p.listed[:0]
 	scripts := l.waits[0].Settings.Kind.Queue
@@ -54,11 +54,11 @@ func (p *poll) Next(time.Time) (script.Call, bool) {
 			break
 		}
 	}
-	return script.Call{Script: scripts.Poll, Key: l.redisKey, Args: args}, true
+	return script.Call{Script: scripts.Poll, Key: l.RedisKey, Args: args}, true
 }
 
 // Key returns the key of the lock.
-func (p *poll) Key() string { return p.line.redisKey }
+func (p *poll) Key() string { return p.line.RedisKey }
 
 func (p *poll) Limit() time.Duration { return background.RetryLimit }
 
@@ -72,9 +72,9 @@ func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 	p.pause = 0
 	a := readPoll(o.Reply)
 	l.noteKept(script.KeptUntil(o.Reply, 2))
-	l.Queue.Heartbeat(l.redisKey, o.Sent, a.receivers)
+	l.queue.Heartbeat(l.RedisKey, o.Sent, a.receivers)
 	for _, name := range a.names {
-		l.Queue.Notify(name, l.redisKey)
+		l.queue.Notify(name, l.RedisKey)
 	}
 	switch a.code {
 	case script.Conflict:
@@ -82,10 +82,10 @@ func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 	case script.ScanLimit:
 		return time.Now(), true
 	}
-	l.Queue.mu.Lock()
-	defer l.Queue.mu.Unlock()
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
 	if len(l.waits) > 0 {
-		l.Queue.subscriptions.use(l.redisKey) // at the node that has answered
+		l.queue.subscriptions.use(l.RedisKey) // at the node that has answered
 	}
 	return time.Now().Add(l.nextPoll(a.left)), true
 }
@@ -123,7 +123,7 @@ func (p *poll) forget(o driver.Result) {
 		case late.Exists():
 			w.entry.cancelStray(w.name, late)
 		default:
-			p.line.Queue.notify(w.name, p.line.redisKey, false)
+			p.line.queue.notify(w.name, p.line.RedisKey, false)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (p *poll) forget(o driver.Result) {
 // lock expires, and negative if the lock is free or the time is unknown.
 // queue.mu is held.
 func (l *Line) nextPoll(left time.Duration) time.Duration {
-	if !l.Queue.subscriptions.of(l.redisKey).reaches() {
+	if !l.queue.subscriptions.of(l.RedisKey).reaches() {
 		return l.interval + rand.N(l.interval/5+1)
 	}
 	pause := l.period + rand.N(l.period/20+1)
@@ -144,8 +144,8 @@ func (l *Line) nextPoll(left time.Duration) time.Duration {
 
 // notePoll records the error of a poll, or nil, and returns the poll interval.
 func (l *Line) notePoll(err error) time.Duration {
-	l.Queue.mu.Lock()
-	defer l.Queue.mu.Unlock()
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
 	l.err = err
 	return l.interval
 }
@@ -157,8 +157,8 @@ func (l *Line) Note(err error) {
 	if errors.Is(err, driver.ErrAbandoned) || errors.Is(err, errs.ErrLockLost) {
 		return
 	}
-	l.Queue.mu.Lock()
-	defer l.Queue.mu.Unlock()
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
 	l.err = err
 	if err == nil || errors.Is(err, errs.ErrLockAcquiredByOthers) {
 		l.err, l.held = nil, true
@@ -168,8 +168,8 @@ func (l *Line) Note(err error) {
 // Reason returns why no call of the line gets the lock, as far as it is known:
 // the last error, ErrLockAcquiredByOthers, or nil.
 func (l *Line) Reason() error {
-	l.Queue.mu.Lock()
-	defer l.Queue.mu.Unlock()
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
 	if l.err == nil && l.held {
 		return errs.ErrLockAcquiredByOthers
 	}
@@ -179,30 +179,30 @@ func (l *Line) Reason() error {
 // noteKept notes until when a minimum hold keeps the lock, as Redis answered;
 // the zero time if none does.
 func (l *Line) noteKept(until time.Time) {
-	l.Queue.mu.Lock()
-	defer l.Queue.mu.Unlock()
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
 	l.kept = until
 }
 
 // KeptUntil returns until when a minimum hold keeps the lock, as Redis answered
 // last; the zero time if none does.
 func (l *Line) KeptUntil() time.Time {
-	l.Queue.mu.Lock()
-	defer l.Queue.mu.Unlock()
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
 	return l.kept
 }
 
 // LastError returns the error of the client's last request for the lock, or
 // nil.
 func (l *Line) LastError() error {
-	l.Queue.mu.Lock()
-	defer l.Queue.mu.Unlock()
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
 	return l.err
 }
 
 func (l *Line) wakeAll() {
-	l.Queue.mu.Lock()
-	defer l.Queue.mu.Unlock()
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
 	for _, w := range l.waits {
 		w.crowd = true
 		w.Nudge()
@@ -210,8 +210,8 @@ func (l *Line) wakeAll() {
 }
 
 func (l *Line) wakeFirst() {
-	l.Queue.mu.Lock()
-	defer l.Queue.mu.Unlock()
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
 	if len(l.waits) > 0 {
 		l.waits[0].Nudge()
 	}

@@ -21,7 +21,6 @@ type Queue struct {
 	host          *Host
 	poller        *background.Fleet
 	subscriptions *subscriptions
-	turns         sync.Pool // channels of waiters that have got a hold
 
 	mu    sync.Mutex
 	last  uint64            // number of the last hold that was drawn
@@ -31,9 +30,6 @@ type Queue struct {
 	// entries are not cancelled: that would end the reservation.
 	unclaimed map[string]script.Indeterminate
 	calls     map[string]*quorumWaiter // of RedLocks, by the names of their waiters at this server
-	// Grants that were delivered to a call. It has neither made a lease from
-	// them nor released them yet.
-	transit map[any]struct{}
 	// Receivers of task queues that wait, by their names.
 	receivers map[string]receiver
 	// targets counts the RedLock calls and the receivers by the key about which
@@ -61,7 +57,7 @@ func New(h Host) *Queue {
 	q := &Queue{
 		host: &h, lines: map[string]*Line{}, waits: map[string]*Entry{},
 		unclaimed: map[string]script.Indeterminate{}, calls: map[string]*quorumWaiter{},
-		transit: map[any]struct{}{}, receivers: map[string]receiver{}, targets: map[string]int{},
+		receivers: map[string]receiver{}, targets: map[string]int{},
 	}
 	q.poller = background.NewFleet(h.Life, h.Driver, h.Tasks)
 	q.subscriptions = newSubscriptions(q)
@@ -76,16 +72,6 @@ func (q *Queue) Close() {
 	for _, f := range q.subscriptions.all {
 		f.link.Close()
 	}
-}
-
-// turn returns the channel of a waiter of this client that has got a hold, or a
-// new one. No client uses one of another: a bubble of testing/synctest forbids
-// that.
-func (q *Queue) turn() chan Offer {
-	if c, ok := q.turns.Get().(chan Offer); ok {
-		return c
-	}
-	return make(chan Offer, 1)
 }
 
 // NewHold returns the id of a hold that no entry takes.
@@ -115,7 +101,7 @@ func (q *Queue) Uses(redisKey string) bool {
 func (q *Queue) add(w *Entry, ticket string, left time.Duration, others int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c := q.subscriptions.use(w.Line.redisKey)
+	c := q.subscriptions.use(w.Line.RedisKey)
 	w.Line.remote, w.Line.held = others > 0, true
 	l, s := w.Line, w.Settings
 	if w.ticket == "" {
@@ -200,13 +186,13 @@ func (q *Queue) notify(name, redisKey string, mayGrant bool) {
 	q.mu.Lock()
 	w := q.waits[hold]
 	if _, granted := q.unclaimed[hold]; granted ||
-		w != nil && w.Line.redisKey == redisKey && !q.deliverOrDelay(w, mayGrant && name == w.Name) {
+		w != nil && w.Line.RedisKey == redisKey && !q.deliverOrDelay(w, mayGrant && name == w.Name) {
 		q.mu.Unlock()
 		return
 	}
 	l := q.lines[redisKey]
-	if l != nil && len(l.waiters) > 0 && l.waiters[0].Entry == w {
-		l.waiters[0].Entry = nil // it is about to claim, and Redis may have granted it the lock
+	if w != nil && w.Line == l {
+		w.parked = false // it is about to claim, and Redis may have granted it the lock
 	}
 	var retained *Entry
 	if l != nil && l.retained != nil && l.retained.hold == hold {
@@ -217,7 +203,7 @@ func (q *Queue) notify(name, redisKey string, mayGrant bool) {
 	case retained != nil: // no call uses a retained entry
 		retained.Leave()
 		l.Exit()
-	case w != nil && w.Line.redisKey == redisKey:
+	case w != nil && w.Line.RedisKey == redisKey:
 		w.Nudge()
 	case rest != "":
 		q.host.Retrier.BestEffort(cancelOf(redisKey, name, false))
@@ -243,7 +229,7 @@ func (q *Queue) Cancels() (all []script.Call) {
 	defer q.mu.Unlock()
 	for _, l := range q.lines {
 		for _, w := range l.waits {
-			all = append(all, cancelOf(l.redisKey, w.Name, true)(time.Now()))
+			all = append(all, cancelOf(l.RedisKey, w.Name, true)(time.Now()))
 		}
 	}
 	return all

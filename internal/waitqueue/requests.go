@@ -15,7 +15,7 @@ import (
 // send sends the next request. It sends nothing if the context is cancelled
 // while the call waits at the gate.
 func (w *Entry) send(ctx context.Context) driver.Result {
-	q := w.Line.Queue
+	q := w.Line.queue
 	if q.host.Life.Err() != nil { // Close may have cancelled the entry
 		return driver.Result{Err: driver.ErrAbandoned}
 	}
@@ -25,7 +25,7 @@ func (w *Entry) send(ctx context.Context) driver.Result {
 	}
 	w.draw()
 	q.mu.Lock()
-	w.sending, w.epoch = true, q.subscriptions.of(w.Line.redisKey).now()
+	w.sending, w.epoch = true, q.subscriptions.of(w.Line.RedisKey).now()
 	s := w.request()
 	q.mu.Unlock()
 	w.Woken = false
@@ -48,7 +48,7 @@ func (w *Entry) send(ctx context.Context) driver.Result {
 // for every request except the claim of a waiter that was notified
 // individually.
 func (w *Entry) inCrowd() bool {
-	q := w.Line.Queue
+	q := w.Line.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	crowd := w.crowd || !w.Known
@@ -61,7 +61,7 @@ func (w *Entry) enterGate(ctx context.Context) bool {
 	case w.Line.gate <- struct{}{}:
 		return true
 	case <-ctx.Done():
-	case <-w.Line.Queue.host.Life.Done():
+	case <-w.Line.queue.host.Life.Done():
 	}
 	return false
 }
@@ -80,12 +80,12 @@ func (w *Entry) request() script.Call {
 	if w.Settings.QueueLimit > 0 {
 		args = append(args, int(w.Settings.QueueLimit))
 	}
-	return script.Call{Script: w.Settings.Variant(w.Settings.Kind.Queue.Enqueue), Key: w.Line.redisKey, Args: args}
+	return script.Call{Script: w.Settings.Variant(w.Settings.Kind.Queue.Enqueue), Key: w.Line.RedisKey, Args: args}
 }
 
 // take returns the call of a script that takes the lock for the entry.
 func (w *Entry) take(s *script.Script) script.Call {
-	return script.Call{Script: w.Settings.Variant(s), Key: w.Line.redisKey, Args: append([]any{w.Name}, w.args...)}
+	return script.Call{Script: w.Settings.Variant(s), Key: w.Line.RedisKey, Args: append([]any{w.Name}, w.args...)}
 }
 
 // read notes the tokens and the queue position in an answer, and returns its
@@ -102,7 +102,7 @@ func (w *Entry) read(reply any) int64 {
 		others, err3 := driver.Int64(values[3], nil)
 		if errors.Join(err1, err2, err3) == nil {
 			w.Known = true
-			w.Line.Queue.add(w, ticket, time.Duration(left)*time.Millisecond, others)
+			w.Line.queue.add(w, ticket, time.Duration(left)*time.Millisecond, others)
 		}
 	}
 	w.Line.noteKept(script.KeptUntil(reply, ms))

@@ -161,7 +161,7 @@ func (q *Queue) used() map[string]bool {
 // tasks; mu is held.
 func (q *Queue) checkChannel(c *channel) {
 	if c.key == "" {
-		q.checkLines(func(l *Line) bool { return q.subscriptions.of(l.redisKey) == c })
+		q.checkLines(func(l *Line) bool { return q.subscriptions.of(l.RedisKey) == c })
 	} else if l := q.lines[c.key]; l != nil {
 		q.checkLine(l, time.Now())
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/relock-go/relock/internal/kinds/plain"
 	"github.com/relock-go/relock/internal/kinds/reentrant"
 	"github.com/relock-go/relock/internal/lease"
+	"github.com/relock-go/relock/internal/localwait"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
-	"github.com/relock-go/relock/internal/waitqueue"
 	"github.com/relock-go/relock/utils"
 )
 
@@ -85,7 +85,7 @@ func (r Lock) reentrant(ctx context.Context) (*lease.Hold, error) {
 		if err != nil {
 			return nil, err
 		}
-		return o.Grant(&waitqueue.Call{Caller: ctx, Ctx: ctx, Settings: g.Settings}, g)
+		return o.Grant(&localwait.Call{Caller: ctx, Ctx: ctx, Settings: g.Settings}, g)
 	})
 }
 
