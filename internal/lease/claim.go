@@ -157,26 +157,6 @@ func (c *claim) forget() {
 	}
 }
 
-// doubts returns the requests that may still take the lock.
-func (r *remote) doubts() script.Indeterminate {
-	c := r.claim
-	if c == nil {
-		return r.indeterminate
-	}
-	d := r.indeterminate.Merge(c.doubts)
-	if c.sent {
-		d = d.Merge(script.Indeterminate{Last: time.Now()})
-	}
-	return d
-}
-
-// leave removes the lease from its worker and from the manager. No renewal is
-// sent after that, and no claim.
-func (l byMessage) leave() {
-	l.Leave()
-	l.pending().settle()
-}
-
 // await waits until the claim c was answered or the lease has ended, for limit
 // and for half of the validity at most: the caller needs the rest. It reports
 // whether the claim is settled.

@@ -15,12 +15,13 @@ import (
 	"github.com/relock-go/relock/internal/outage"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/suspend"
 	"github.com/relock-go/relock/internal/validity"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // client is what the leases of one client share: its settings, books, workers
-// and queues. It knows none of them.
+// and queues.
 type client struct {
 	Config
 	*validity.Books
@@ -76,6 +77,13 @@ type Hooks struct {
 // report returns the report of a hold that was granted at start.
 func (h *Hooks) report(ctx context.Context, key, kind string, start time.Time) *holds.Report {
 	return holds.NewReport(ctx, h.HoldDone, h.Profile, key, kind, start)
+}
+
+// newBooks returns the books of the client.
+func (c *client) newBooks(clocks suspend.Clocks) *validity.Books {
+	return validity.New(validity.Config{
+		Driver: c.Driver, Logger: c.Logger, Life: c.Life, Tasks: c.Tasks, RenewDone: c.Hooks.RenewDone, Clocks: clocks,
+	})
 }
 
 // startUnlessClosed runs f on a goroutine of the client, until Close begins.

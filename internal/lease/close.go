@@ -93,7 +93,7 @@ const lastMoment = 40 * time.Millisecond
 func lastReleases(leases []*Lease) (all []script.Call) {
 	for _, l := range leases {
 		l.Mu.Lock()
-		last := releaser{l}.leave(0)
+		last := releaser{l}.change(0)
 		all = append(all, last.call(time.Now()))
 		l.Mu.Unlock()
 	}

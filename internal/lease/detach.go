@@ -49,7 +49,7 @@ func (h *Hold) Detach(ctx context.Context, m *Manager, d time.Duration) (*locksp
 	if err != nil {
 		return nil, err
 	}
-	byMessage{l}.leave()
+	l.leave()
 	retained{l}.end(errs.ErrDetached)
 	err = sendDetached(context.WithoutCancel(ctx), l, h, detached)
 	h.report.Done("detach", err)
@@ -134,7 +134,7 @@ func sendDetached(ctx context.Context, l *Lease, h *Hold, d *lockspec.Detached) 
 		return nil
 	}
 	l.Mu.Lock()
-	l.succeed(successor, l.indeterminate)
+	l.setSuccessor(successor, l.indeterminate)
 	l.Mu.Unlock()
 	c.Retrier.Retry(releaser{l}.cleanup(l.indeterminate.Merge(left)))
 	switch {

@@ -13,10 +13,10 @@
 // A lease is made of parts, each with its state: the Renewal of package
 // validity, the levels (stack.go), and what the server has of it (remote.go).
 // A view of it, such as releaser or byMessage, has the methods for one thing.
-// Files use each other in one direction: from lease.go, hold.go and owner.go
-// over the views and levels.go to renewable.go, which the worker calls, and to
-// unlock.go, handoff.go and reenter.go, which callers do. The Manager and the
-// groups stand above these.
+// In this list, later files use earlier ones: lease.go with its parts, hold.go
+// and owner.go; the views, and levels.go; renewable.go, which the worker calls;
+// handoff.go, unlock.go and reenter.go, which callers do; and then the Manager
+// and the groups.
 //
 // A group is built on a [validity.Validity], a lease on a [validity.Renewal],
 // which adds the job in a worker. A delivery of a task, in package queue, is
@@ -28,7 +28,17 @@
 // in transfer.go. The retained queue entry of a lock that was passed on ends in
 // retained.go. A renewal begins in levels.go; renewable.go chooses what the
 // worker sends. The user's Extend is in extend.go. The package of a kind builds
-// the requests, as a [Protocol].
+// the requests, as a [Protocol]. It implements enterer, transferrer or detacher
+// too if the kind has owners, Transfers, or can be detached.
+//
+// A lock is also released after a loss (renewable.go), for a level whose
+// maximum hold has ended (levels.go), to undo a re-entry, a Detach or a
+// transfer without an answer (reenter.go, detach.go, transfer.go), and by Close
+// (close.go). All of these go through releaser.
+//
+// A waiter of this process is woken by pass or transfer, one in Redis by
+// package waitqueue. The waiting calls of an owner are woken in owner.go once
+// it has the lock, and those that wait for the answer to a claim in claim.go.
 //
 // # Loss
 //
@@ -92,7 +102,7 @@
 //
 // # Owners
 //
-// The manager maps (key, owner) to a lease, from the first level's grant to the
+// [Owners] maps (key, owner) to a lease, from the first level's grant to the
 // last level's Unlock, lost or not. A live lease is entered again, a lost one
 // is ErrLockLost. A re-entry sends the count and the number of the change. If
 // it is indeterminate, a release with the old count and the next number undoes
@@ -134,7 +144,7 @@
 //
 // Order of locks: the owner mutex (owner.go), the mutex of the suspend monitor,
 // that of a [Group], that of a member's lease. After a lease's mutex comes that
-// of the manager, of the local waiters, of the queue, or one of package
+// of the [Owners], of the local waiters, of the queue, or one of package
 // validity. Only the owner mutex is held while a request is under way. A member
 // reports to its group when it holds none.
 package lease

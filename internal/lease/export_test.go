@@ -65,7 +65,7 @@ func (l *Lease) RenewNow() { l.RunNow(time.Now()) }
 
 // Release schedules the release with the retrier, for the time at.
 func (l *Lease) Release(at time.Time) {
-	byMessage{l}.leave()
+	l.leave()
 	l.client.Retrier.Add(background.NewJob(releaser{l}.cleanup(script.Indeterminate{})), at)
 }
 

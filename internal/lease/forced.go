@@ -12,7 +12,7 @@ func (m *Manager) Forced(ended, redisKey string) {
 	for _, held := range m.leasesOf(redisKey) {
 		if l := (refusal{held}); slices.Contains(l.names(), ended) {
 			m.Tasks.Start(func() {
-				if err := l.ask(); err != nil {
+				if err := l.notice(); err != nil {
 					l.Lose(err)
 				}
 			})

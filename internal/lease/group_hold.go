@@ -81,7 +81,7 @@ func (g *Group) unlimited(*Lease) *Hold {
 
 func (g *Group) single() *Lease { return nil }
 
-func (g *Group) manager() *client { return g.client }
+func (g *Group) ofClient() *client { return g.client }
 
 func (g *Group) levelEnded(*Hold) {}
 

@@ -35,7 +35,7 @@ func (n *handOff) complete(start time.Time) error {
 		return nil
 	}
 	l := n.lease
-	byMessage{l}.leave()
+	l.leave()
 	if done, err := n.transfer.send(l, start); done {
 		return err
 	}

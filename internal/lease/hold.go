@@ -27,7 +27,7 @@ type Hold struct {
 	// Guarded by the mutex of the grant.
 	watched  bool
 	unlocked bool
-	lost     *error // of the Unlock that found the hold lost or the client closed; else nil
+	lost     *error // of the Unlock that found the hold lost or the client closed; rare, so it takes no more room
 	ends     holds.Contexts
 }
 
@@ -46,7 +46,7 @@ type grant interface {
 	Valid() *validity.Validity
 	About(more ...any) []any
 	single() *Lease // nil for a group
-	manager() *client
+	ofClient() *client
 	isOf(c *client) bool
 	covers(key string) bool
 	unused()
@@ -66,7 +66,7 @@ func (h *Hold) begin(ctx context.Context, of grant, sent, granted time.Time, s *
 	v := of.Valid()
 	*h = Hold{
 		grant: of, values: ctx, settings: s, watched: s.Watched, fence: fence,
-		report: of.manager().Hooks.report(ctx, v.Name, s.KindName(), granted),
+		report: of.ofClient().Hooks.report(ctx, v.Name, s.KindName(), granted),
 	}
 	if s.MaxHold > 0 {
 		end := sent.Add(s.MaxHold)

@@ -43,7 +43,7 @@ func (m *Manager) Held(ctx context.Context, key string, of lockspec.Family) *Hol
 		if !ok {
 			continue // of another backend
 		}
-		if h.grant.manager() == m.client && h.Covers(key) && h.Family() == of && !h.IsUnlocked() {
+		if h.grant.ofClient() == m.client && h.Covers(key) && h.Family() == of && !h.IsUnlocked() {
 			return h
 		}
 	}

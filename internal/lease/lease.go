@@ -99,11 +99,18 @@ func (l *Lease) About(more ...any) []any {
 	return l.Renewal.About(more...)
 }
 
-func (l *Lease) manager() *client             { return l.client }
+func (l *Lease) ofClient() *client            { return l.client }
 func (l *Lease) single() *Lease               { return l }
 func (l *Lease) isOf(c *client) bool          { return l.client == c }
 func (l *Lease) covers(key string) bool       { return l.Name == key }
 func (l *Lease) checkSuspended(now time.Time) { l.client.CheckSuspended(now) }
+
+// leave removes the lease from its worker and from the books. No renewal is
+// sent after that, and no claim.
+func (l *Lease) leave() {
+	l.Leave()
+	byMessage{l}.pending().settle()
+}
 
 // keptUntil returns the time until which the key stays, even if it is released;
 // Mu must be held.

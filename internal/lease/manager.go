@@ -10,7 +10,6 @@ import (
 	"github.com/relock-go/relock/internal/redis/conns"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/suspend"
-	"github.com/relock-go/relock/internal/validity"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
@@ -37,13 +36,6 @@ func New(config Config) *Manager {
 	c.Local = localwait.New[Handed](c.Life)
 	c.Outages = outage.New(c.Logger, c.startUnlessClosed)
 	return m
-}
-
-// newBooks returns the books of the client.
-func (c *client) newBooks(clocks suspend.Clocks) *validity.Books {
-	return validity.New(validity.Config{
-		Driver: c.Driver, Logger: c.Logger, Life: c.Life, Tasks: c.Tasks, RenewDone: c.Hooks.RenewDone, Clocks: clocks,
-	})
 }
 
 // Close ends all waits and holds. It stops the goroutines of the manager, and

@@ -34,7 +34,7 @@ func (g *Group) node(l *Lease) (n int, ok bool) {
 
 // noteEnd notes why a member has ended.
 func (g *Group) noteEnd(why error) {
-	g.why.Store(&why)
+	g.why.Store(&why) // only a member's is on the heap
 }
 
 // lost logs the loss of a member if the hold of the group goes on. Otherwise

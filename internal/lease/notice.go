@@ -76,8 +76,8 @@ func (l refusal) lose(why error, forced bool) error {
 	return why
 }
 
-// ask requests the notice and reads it.
-func (l refusal) ask() error {
+// notice requests the notice and reads it.
+func (l refusal) notice() error {
 	names := l.names()
 	if len(names) == 0 {
 		return nil
@@ -92,5 +92,5 @@ func (l refusal) ask() error {
 // been ended by force.
 func (l refusal) end(reply any) error {
 	l.EndBy(time.Now().Add(l.client.Limits.Notice))
-	return l.lose(l.ask(), reply == int64(script.Forced))
+	return l.lose(l.notice(), reply == int64(script.Forced))
 }

@@ -14,19 +14,19 @@ import (
 // server, or leaves some levels of it.
 type releaser struct{ *Lease }
 
-// leave returns the release that leaves some levels, and counts it. If none are
+// change returns the next change of the levels, and counts it. If none are
 // left, the key stays for its minimum hold; Mu must be held.
-func (l releaser) leave(left int) leaving {
-	return l.remote.leave(Levels{left, l.levels.writes()}, l.keptUntil(), l.of)
+func (l releaser) change(left int) change {
+	return l.remote.change(Levels{left, l.levels.writes()}, l.keptUntil(), l.of)
 }
 
 // send sends the number of remaining levels to the server.
 func (l releaser) send(levels int, start time.Time) error {
 	l.Mu.Lock()
-	release, doubts := l.leave(levels), l.doubts()
+	release, doubts := l.change(levels), l.doubts()
 	l.Mu.Unlock()
 	send := func(limit driver.Limits) (driver.Result, script.Indeterminate) {
-		o, d := l.ask(limit, release.call(start))
+		o, d := l.sendOnce(limit, release.call(start))
 		if o.Answered && o.Err == nil && script.MayGoOn(o.Reply) {
 			l.client.Retrier.PassOn(release.call(start))
 		}
@@ -44,8 +44,8 @@ func (l releaser) send(levels int, start time.Time) error {
 	return l.judge(o, levels, first)
 }
 
-// ask sends a release, or leaves that to the group of a member.
-func (l releaser) ask(limit driver.Limits, release script.Call) (driver.Result, script.Indeterminate) {
+// sendOnce sends a release, or leaves that to the group of a member.
+func (l releaser) sendOnce(limit driver.Limits, release script.Call) (driver.Result, script.Indeterminate) {
 	if o, d, sent := l.of.gathered(l.Lease, limit, release); sent {
 		return o, d
 	}
@@ -83,7 +83,7 @@ func (l releaser) judge(o driver.Result, levels int, first bool) error {
 	case err == nil && !first && levels == 0 && !script.IsOurs(o.Reply):
 		// An earlier copy has released the hold, or handed it off, and its
 		// answer was lost. It may have said that the hold was marked.
-		if forced := refusal(l).ask(); forced != nil {
+		if forced := refusal(l).notice(); forced != nil {
 			return errs.NotHeld(forced)
 		}
 	}
@@ -95,7 +95,7 @@ func (l releaser) judge(o driver.Result, levels int, first bool) error {
 func (l releaser) cleanup(d script.Indeterminate) *background.Release {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	return l.newJob(d, l.levels.Live, l.leave(l.levels.Live).again())
+	return l.newJob(d, l.levels.Live, l.change(l.levels.Live).again())
 }
 
 // newJob returns a background release that leaves some levels; Mu must be held.

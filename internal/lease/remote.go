@@ -8,7 +8,8 @@ import (
 
 // remote is what the server has of a lease, or may still get. Its release has
 // to end all of that. The mutex of the lease guards it, except for protocol,
-// which never changes.
+// which never changes. What ends the lease reads indeterminate and undo
+// without it: then no other goroutine sets them.
 type remote struct {
 	protocol      Protocol
 	indeterminate script.Indeterminate        // acquire requests whose answers never came
@@ -28,9 +29,9 @@ type ending struct {
 	successor string
 }
 
-// succeed notes that the hold may have become successor there, by a request
-// that left d open. The release then ends either.
-func (r *remote) succeed(successor string, d script.Indeterminate) {
+// setSuccessor notes that the hold may have become successor there. The release
+// then ends either. d are the requests that may still take the lock.
+func (r *remote) setSuccessor(successor string, d script.Indeterminate) {
 	r.ending, r.indeterminate, r.undo = &ending{successor: successor}, d, nil
 }
 
@@ -48,30 +49,45 @@ func (r *remote) retain(entry string) {
 // may then stay that long, even if no answer comes.
 func (r *remote) request(length time.Duration) { r.maxRequested = max(r.maxRequested, length) }
 
-// leave returns the release that leaves some levels, and counts it. If none are
-// left, the key stays until keep.
-func (r *remote) leave(levels Levels, keep time.Time, of whole) leaving {
-	r.seq++
-	return leaving{r, levels, r.seq, keep, of, r.ending}
+// doubts returns the requests that may still take the lock.
+func (r *remote) doubts() script.Indeterminate {
+	c := r.claim
+	if c == nil {
+		return r.indeterminate
+	}
+	d := r.indeterminate.Merge(c.doubts)
+	if c.sent {
+		d = d.Merge(script.Indeterminate{Last: time.Now()})
+	}
+	return d
 }
 
-// leaving is the release that leaves some levels, as it is sent each time.
-type leaving struct {
-	remote *remote // for its protocol, which never changes
-	levels Levels
-	seq    int
-	keep   time.Time // the key stays until then if no level is left
-	whole  whole
-	ending *ending
+// change returns the next change of the levels, and counts it. If none are
+// left, the key stays until keep.
+func (r *remote) change(to Levels, keep time.Time, of whole) change {
+	r.seq++
+	return change{r.protocol, to, r.seq, keep, of, r.ending}
+}
+
+// change is a change of the levels that leaves some of them, or a release that
+// leaves none, as it is sent each time. It keeps no lease in memory, as the
+// retrier may have it for long.
+type change struct {
+	protocol Protocol
+	levels   Levels
+	seq      int
+	keep     time.Time // the key stays until then if no level is left
+	whole    whole
+	ending   *ending
 }
 
 // call returns the release as it is sent now.
-func (r *leaving) call(now time.Time) script.Call {
+func (r *change) call(now time.Time) script.Call {
 	rest := max(0, r.keep.Sub(now)+time.Millisecond-1).Truncate(time.Millisecond) // rounded up
 	if !r.whole.isReturned() {
 		rest = 0 // nobody got the hold of the group
 	}
-	s := r.remote.protocol.Release(r.levels, r.seq, rest)
+	s := r.protocol.Release(r.levels, r.seq, rest)
 	if r.ending != nil {
 		s.Args = append(s.Args, r.ending.retained)
 		if r.ending.successor != "" {
@@ -83,4 +99,4 @@ func (r *leaving) call(now time.Time) script.Call {
 
 // again returns call for the retrier. It uses a copy, so that a release that is
 // sent once stays off the heap.
-func (r leaving) again() func(now time.Time) script.Call { return r.call }
+func (r change) again() func(now time.Time) script.Call { return r.call }

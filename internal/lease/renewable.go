@@ -120,7 +120,7 @@ func (l *Lease) Ended(why error) (follow func()) {
 		// First, because after the release others may have the key.
 		report := l.of.recompute()
 		defer report()
-		byMessage{l}.leave()
+		l.leave()
 		claim.forget()
 		for _, s := range seen {
 			defer s.Done("hold", why)

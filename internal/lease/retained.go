@@ -10,7 +10,7 @@ type retained struct{ *Lease }
 // endWith ends the retained queue entry of a lock together with what release
 // sends, which names the entry.
 func (l retained) endWith(release func() error) error {
-	entry := l.take()
+	entry := l.takeEntry()
 	err := release()
 	entry.LeaveWith(err)
 	return err
@@ -18,11 +18,11 @@ func (l retained) endWith(release func() error) error {
 
 // end ends the retained queue entry of a lock that has ended for the reason
 // why. Each later release names the entry.
-func (l retained) end(why error) { l.take().LeaveWith(why) }
+func (l retained) end(why error) { l.takeEntry().LeaveWith(why) }
 
-// take returns the retained queue entry of a lock that ends. The release of the
-// lock removes the entry from the queue.
-func (l retained) take() *waitqueue.Entry {
+// takeEntry returns the retained queue entry of a lock that ends. The release
+// of the lock removes the entry from the queue.
+func (l retained) takeEntry() *waitqueue.Entry {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	if l.passes == 0 {

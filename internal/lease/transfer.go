@@ -61,7 +61,7 @@ func (t *Transfer) send(l *Lease, start time.Time) (done bool, err error) {
 	}
 	t.Waiter.Return()
 	l.Mu.Lock()
-	l.succeed(t.Hold, d)
+	l.setSuccessor(t.Hold, d)
 	l.Mu.Unlock()
 	if !answered || code == script.OK {
 		return false, nil

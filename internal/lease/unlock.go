@@ -94,7 +94,7 @@ func (h *Hold) FoundLost() error {
 // WarnUnconfirmed logs an unconfirmed release, for a caller that returns
 // something else.
 func (h *Hold) WarnUnconfirmed(why error) {
-	h.grant.manager().Logger.Warn("relock: release not confirmed", h.grant.About("reason", why.Error())...)
+	h.grant.ofClient().Logger.Warn("relock: release not confirmed", h.grant.About("reason", why.Error())...)
 }
 
 // UnlockNewest unlocks the owner's newest level that writes, or its newest
