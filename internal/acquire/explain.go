@@ -16,15 +16,11 @@ func (w *Wait) explain(err error) error {
 	err = w.explainOwn(err)
 	w.endOutage(err)
 	w.end()
-	switch {
-	case err == nil || lockspec.ContextEnd(err) != nil || errors.Is(err, errs.ErrQuorum):
+	if w.Block || lockspec.ContextEnd(err) != nil || errors.Is(err, errs.ErrQuorum) ||
+		!errors.Is(err, errs.ErrLockAcquiredByOthers) {
 		return err
-	case errors.Is(err, errs.ErrLockAcquiredByOthers):
-		if !w.Block {
-			return refusedOnce(err, w.Settings)
-		}
 	}
-	return err
+	return refusedOnce(err, w.Settings)
 }
 
 // Refusal returns the answer of a script that acquires a lock as an error, or

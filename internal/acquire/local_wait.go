@@ -45,7 +45,7 @@ func (w *Wait) WaitLocally(l *waitqueue.Line, a LocalAttempt) (*lease.Hold, erro
 				return h, err
 			}
 		case o.IsGrant():
-			return w.takeOwn(s, o.Grant)
+			return w.takeGrant(s, o.Grant)
 		default:
 			if h, done, err := w.lead(s, a, o.Entry); done {
 				return h, err
@@ -54,14 +54,17 @@ func (w *Wait) WaitLocally(l *waitqueue.Line, a LocalAttempt) (*lease.Hold, erro
 	}
 }
 
-// awaitOffer waits for an offer. The call counts as waiting unless it has an
+// awaitOffer waits for an offer, and reports whether it got one. It gets none
+// if the wait ends first, or if the owner may have got the lock elsewhere. The
+// call counts as waiting unless it has an
 // offer already. Meanwhile the first waiter asks the server.
 func (w *Wait) awaitOffer(s *lease.LocalWaiter) (lease.Offer, bool) {
 	if len(s.HandOff) == 0 {
 		w.begin()
 		w.client.Outages.End(&w.Outage, w.Others())
 	}
-	return s.Await()
+	got := w.await(s.HandOff, nil)
+	return got.offer, got.offered
 }
 
 // WaitForValid repeats WaitLocally until it returns a hold that is still valid.
@@ -87,10 +90,11 @@ func (w *Wait) hasEnded() bool { return w.Ctx.Err() != nil || w.life().Err() != 
 // moment.
 func (w *Wait) stop(s *lease.LocalWaiter) (*lease.Hold, error) {
 	if o := s.Leave(nil); o.IsGrant() {
-		return w.takeGrant(o.Grant)
+		return w.takeGrant(s, o.Grant)
 	}
-	w.Note(s.Line.Reason())
-	w.last = Kept(w.last, s.Line.KeptUntil())
+	known := s.Line.Answer()
+	w.Note(known.Reason())
+	w.last = Kept(w.last, known.Kept)
 	return w.passed(nil)
 }
 
@@ -111,7 +115,9 @@ func (w *Wait) lead(s *lease.LocalWaiter, a LocalAttempt, left *waitqueue.Entry)
 	}
 	done = w.waiter != nil || !w.Settings.Kind.Transfers
 	if w.waiter != nil {
-		w.Queued.WakeNext()
+		if w.Queued.Woken { // which the call that gets the entry next may need
+			w.Queued.Nudge()
+		}
 		s.Leave(w.Queued)
 	}
 	w.waiter, w.Queued = nil, nil
@@ -134,19 +140,12 @@ func (w *Wait) goDeeper(s *lease.LocalWaiter) (h *lease.Hold, done bool, err err
 	return h, true, err
 }
 
-// takeOwn is takeGrant for the waiter that has received the grant.
-func (w *Wait) takeOwn(s *lease.LocalWaiter, grant lease.Handed) (*lease.Hold, error) {
-	if grant.Hold != nil {
-		s.Done()
-	}
-	return w.takeGrant(grant)
-}
-
 // takeGrant ends a wait with a hold or a transfer from another call.
-func (w *Wait) takeGrant(grant lease.Handed) (*lease.Hold, error) {
+func (w *Wait) takeGrant(s *lease.LocalWaiter, grant lease.Handed) (*lease.Hold, error) {
 	if grant.Transfer != nil {
 		return w.take(grant.Transfer)
 	}
+	s.Done()
 	return w.passed(grant.Hold)
 }
 

@@ -93,7 +93,7 @@ func (w *Wait) Acquire(attempt func(context.Context) (*lease.Hold, error)) (*lea
 		}
 		w.Note(err)
 		if errors.Is(err, driver.ErrAbandoned) && w.Queued != nil {
-			w.Note(w.Queued.Line.LastError()) // sleep does the same if the wait ends there
+			w.Note(w.Queued.Line.Answer().Err) // sleep does the same if the wait ends there
 		}
 		if !w.Block || !lockspec.IsRetryable(err) || errors.Is(err, errs.ErrQueueFull) {
 			return nil, w.reason()
@@ -102,6 +102,16 @@ func (w *Wait) Acquire(attempt func(context.Context) (*lease.Hold, error)) (*lea
 			return w.passed(h)
 		}
 	}
+}
+
+// QueueUp is Acquire in the order of the queue of the line. body returns what
+// the lock stores for a hold.
+func (w *Wait) QueueUp(
+	l *waitqueue.Line, body func(hold string) (string, string), attempt func(context.Context) (*lease.Hold, error),
+) (*lease.Hold, error) {
+	w.Queued = waitqueue.NewEntry(l, w.Settings, !w.Block, body)
+	defer w.Queued.Leave()
+	return w.Acquire(attempt)
 }
 
 // FailedFast ends the first attempt of a call that may wait, which failed with
@@ -158,7 +168,7 @@ func (w *Wait) sleep(err error) (h *lease.Hold, again bool) {
 	}
 	again = (s.due || s.woken || s.notified) && w.life().Err() == nil
 	if !again && w.Queued != nil {
-		w.Note(w.Queued.Line.LastError())
+		w.Note(w.Queued.Line.Answer().Err)
 	}
 	return nil, again
 }
@@ -250,7 +260,7 @@ func (w *Wait) reason() error {
 		return fmt.Errorf("block timeout of %v ended before the server's first answer: %w",
 			w.Settings.BlockTimeout, os.ErrDeadlineExceeded)
 	case w.Queued != nil:
-		return Kept(w.last, w.Queued.Line.KeptUntil())
+		return Kept(w.last, w.Queued.Line.Answer().Kept)
 	}
 	return w.last
 }

@@ -22,11 +22,10 @@ type Grant struct {
 	Claim         *waitqueue.Claim            // of a grant by message; else nil
 }
 
-// Queued returns the grant of a queue entry, by a request that was sent at
-// sent.
-func Queued(g *waitqueue.Granted, key string, p Protocol, sent time.Time, s *lockspec.Spec) *Grant {
+// Queued returns the grant of a queue entry.
+func Queued(g *waitqueue.Granted, key string, p Protocol, s *lockspec.Spec) *Grant {
 	return &Grant{
-		Key: key, Protocol: p, Sent: sent, Settings: s, Tokens: g.Tokens,
+		Key: key, Protocol: p, Sent: g.Sent, Settings: s, Tokens: g.Tokens,
 		Indeterminate: g.Indeterminate, Undo: g.Undo, Claim: g.Claim,
 	}
 }

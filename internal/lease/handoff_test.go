@@ -212,7 +212,7 @@ func TestLocalWaitersReportTheTrouble(t *testing.T) {
 		second := q.WaitLocally(ctx, 1)
 		q.Server.Kill(t)
 		line := locktest.Engine(q.Clients[0]).Queue.EnterUsed(q.Key)
-		testkit.Eventually(t, testkit.Patience, func() bool { return line.LastError() != nil }, "polls fail")
+		testkit.Eventually(t, testkit.Patience, func() bool { return line.Answer().Err != nil }, "polls fail")
 		line.Exit()
 		cancel()
 		err := second.End()

@@ -63,7 +63,7 @@ type Waiting struct {
 // none. A lock that goes from hand to hand in this process has none. The same
 // is true of a semaphore, of which a client usually holds several permits.
 func (m *Manager) heldFor(w Waiting) *Lease {
-	if w.Kind.Family == lockspec.SemaphoreFamily {
+	if w.Kind.Counted {
 		return nil
 	}
 	for _, l := range m.leasesOf(m.RedisKey(w.Key)) {

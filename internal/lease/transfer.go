@@ -129,7 +129,7 @@ func (o *Owner) Accept(ctx context.Context, t *Transfer) (*Hold, error) {
 func (t *Transfer) Refuse() { t.giveUp(t.lease()) }
 
 // Reason returns the last reason that the waiter's line has seen.
-func (t *Transfer) Reason() error { return t.Waiter.Line.Reason() }
+func (t *Transfer) Reason() error { return t.Waiter.Line.Answer().Reason() }
 
 // giveUp releases the lease of a transfer that was never begun, in the
 // background.

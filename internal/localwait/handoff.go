@@ -36,7 +36,7 @@ func (a *Waiters[G]) Next(
 	if len(all) == 0 {
 		return nil, nil
 	}
-	if held > b.Alone || passes >= b.Times || held > b.Beside && all[0].Line.HasOthers() {
+	if held > b.Alone || passes >= b.Times || held > b.Beside && all[0].Line.Answer().Others {
 		return nil, nil
 	}
 	switch first := all[0]; {

@@ -58,7 +58,7 @@ func (c *Call) Nudge() {
 // Join adds a call as the last waiter. It fails if the queue limit is reached,
 // or if the waiters are for another kind of lock.
 func (a *Waiters[G]) Join(l *waitqueue.Line, c *Call) (*Waiter[G], error) {
-	s := &Waiter[G]{Line: l, Call: c, HandOff: a.turn(), of: a}
+	s := &Waiter[G]{Line: l, Call: c, HandOff: a.turns.Get().(chan Offer[G]), of: a}
 	a.mu.Lock()
 	all := a.byKey[l.RedisKey]
 	if err := checkJoin(all, c.Settings); err != nil {
@@ -98,19 +98,6 @@ func (a *Waiters[G]) put(s *Waiter[G], i int) (left *waitqueue.Entry) {
 	return left
 }
 
-// Await waits for an offer, and reports whether it got one. It gets none if the
-// wait ends first, or if the owner may have got the lock elsewhere.
-func (s *Waiter[G]) Await() (Offer[G], bool) {
-	select {
-	case o := <-s.HandOff:
-		return o, true
-	case <-s.Call.OwnerChanged:
-	case <-s.Call.Ctx.Done():
-	case <-s.of.life.Done():
-	}
-	return Offer[G]{}, false
-}
-
 // Done gives the channel of a waiter to another one. The waiter must have
 // received a hold that was passed on, which is the last of its offers.
 func (s *Waiter[G]) Done() {
@@ -124,7 +111,7 @@ func (s *Waiter[G]) Park(place *waitqueue.Entry) {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	s.taken, s.parked = false, place
-	place.Park()
+	place.SetParked(true)
 }
 
 // Unpark ends Park. It reports whether the waiter was granted the lock
@@ -133,7 +120,7 @@ func (s *Waiter[G]) Unpark() (taken bool) {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	if !s.taken {
-		s.parked.Unpark()
+		s.parked.SetParked(false)
 	}
 	s.parked = nil
 	return s.taken

@@ -9,8 +9,10 @@ import (
 // Waiters has the local waiters of a client, in a line for each lock. G is what
 // one call hands to another.
 type Waiters[G comparable] struct {
-	life  context.Context // is cancelled with the client
-	turns sync.Pool       // channels of waiters that have got a hold
+	life context.Context // is cancelled with the client
+	// Channels of waiters that have got a hold. No client uses one of another:
+	// a bubble of testing/synctest forbids that.
+	turns sync.Pool
 
 	mu    sync.Mutex
 	byKey map[string][]*Waiter[G] // the oldest first, by the lock's key in Redis
@@ -23,17 +25,10 @@ type Waiters[G comparable] struct {
 // New returns the local waiters of a client, for as long as life is not
 // cancelled.
 func New[G comparable](life context.Context) *Waiters[G] {
-	return &Waiters[G]{life: life, byKey: map[string][]*Waiter[G]{}, transit: map[G]struct{}{}}
-}
-
-// turn returns the channel of a waiter of this client that has got a hold, or a
-// new one. No client uses one of another: a bubble of testing/synctest forbids
-// that.
-func (a *Waiters[G]) turn() chan Offer[G] {
-	if c, ok := a.turns.Get().(chan Offer[G]); ok {
-		return c
+	return &Waiters[G]{
+		life: life, turns: sync.Pool{New: func() any { return make(chan Offer[G], 1) }},
+		byKey: map[string][]*Waiter[G]{}, transit: map[G]struct{}{},
 	}
-	return make(chan Offer[G], 1)
 }
 
 // insert inserts a waiter at index i of its line, and returns the line. mu is
@@ -52,11 +47,10 @@ func (a *Waiters[G]) insert(s *Waiter[G], i int) []*Waiter[G] {
 // is held.
 func (a *Waiters[G]) remove(s *Waiter[G], i int) []*Waiter[G] {
 	all := slices.Delete(a.byKey[s.Line.RedisKey], i, i+1)
-	if len(all) > 0 {
-		a.byKey[s.Line.RedisKey] = all
-		return all
+	a.byKey[s.Line.RedisKey] = all
+	if len(all) == 0 {
+		delete(a.byKey, s.Line.RedisKey)
+		a.spare = all
 	}
-	delete(a.byKey, s.Line.RedisKey)
-	a.spare = all
-	return nil
+	return all
 }

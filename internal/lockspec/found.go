@@ -62,10 +62,10 @@ func madeAs(maker string) string {
 
 // Noun returns what the lock is called, such as "plain lock".
 func (s *Spec) Noun() string {
-	if kind := s.KindName(); kind != SemaphoreFamily.String() {
-		return kind + " lock"
+	if s.Kind != nil && s.Kind.Counted {
+		return s.Kind.name
 	}
-	return SemaphoreFamily.String()
+	return s.KindName() + " lock"
 }
 
 func modeOf(fair bool) string {
@@ -102,9 +102,10 @@ func ReadFound(answer any) (f Found) {
 
 // ReadMode reads the mode that rw_inspect.lua returns.
 func ReadMode(mode string) (f Family, fair bool) {
-	letter, semaphore := strings.CutPrefix(mode, "c")
-	if semaphore {
-		return SemaphoreFamily, letter == "f"
+	if mode != "" {
+		if k := kindOfWait(mode[0]); k != nil {
+			return k.Family, mode[1:] == "f"
+		}
 	}
-	return RWFamily, letter == "f"
+	return RWFamily, mode == "f"
 }

@@ -102,7 +102,7 @@ func WaitName(hold string, s *Spec) string {
 		mode = 'f'
 	}
 	name := hold + ":" + string([]byte{s.Kind.Wait, mode}) + ":" + strconv.FormatInt(s.ClaimLease().Milliseconds(), 10)
-	if s.Kind.Family == SemaphoreFamily {
+	if s.Kind.Counted {
 		name += ":" + strconv.Itoa(int(s.Permits)) + ":" + strconv.FormatInt(s.MinHold.Milliseconds(), 10)
 	}
 	return name

@@ -11,6 +11,7 @@ type Kind struct {
 	options   Option // the options that it honours
 	Wait      byte   // its letter in the names of waiters
 	Queue     *Queue // the scripts that its waiters queue with
+	Counted   bool   // a lock has several holds at a time, as many as it has permits
 	Writes    bool   // for a read/write lock: its levels write
 	Passes    bool   // a hold goes to a local waiter without a request
 	Transfers bool   // a hold goes to a local waiter by one request
@@ -34,7 +35,8 @@ func (f Family) String() string {
 }
 
 // Queue has the scripts that the waiters of a kind queue with. All kinds share
-// the queue of a lock, the messages and the polls.
+// the queue of a lock, the messages and the polls. A RedLock has a list at each
+// node instead, and its waiters claim nothing there.
 type Queue struct{ Try, Enqueue, Claim, Cancel, Poll *script.Script }
 
 // The scripts of all families. A read/write lock and a semaphore have their
@@ -46,6 +48,7 @@ var (
 		script.SemaphoreTry, script.SemaphoreEnqueue, script.SemaphoreClaim, script.SemaphoreCancel,
 		script.SemaphorePoll,
 	}
+	quorumQueue = &Queue{Cancel: script.RedLockUnwait}
 )
 
 // commonOptions are the options that each kind honours.
@@ -76,13 +79,13 @@ var (
 	}
 	Semaphore = &Kind{
 		name: "semaphore", maker: "Semaphore", Family: SemaphoreFamily, options: ^(OptFencing | OptMaxLease),
-		Wait: 'c', Queue: semaphoreQueue,
+		Wait: 'c', Queue: semaphoreQueue, Counted: true,
 	}
 	Multi = &Kind{
 		name: "multi", maker: "MultiLock", options: commonOptions | OptQueueLimit | OptReplicas, Wait: 'p', Queue: mutexQueue,
 	}
 	Quorum = &Kind{
-		name: "quorum", maker: "RedLock", options: commonOptions | OptMaxLease, Wait: 'p', Queue: mutexQueue,
+		name: "quorum", maker: "RedLock", options: commonOptions | OptMaxLease, Wait: 'q', Queue: quorumQueue,
 	}
 )
 
@@ -107,7 +110,7 @@ func (k *Kind) only(maker string, options Option) *Kind {
 }
 
 // kinds has the first row of each way to wait, and of each family.
-var kinds = [...]*Kind{Plain, Reentrant, Read, Write, Semaphore}
+var kinds = [...]*Kind{Plain, Reentrant, Read, Write, Semaphore, Quorum}
 
 // kindOfWait returns the kind whose waiters have this letter, or nil.
 func kindOfWait(letter byte) *Kind {

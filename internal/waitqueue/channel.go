@@ -7,7 +7,7 @@ import (
 )
 
 // channel is what a client listens to at one node: a sharded channel for each
-// lock, or one for all locks. It is guarded by queue.mu.
+// lock, or one for all locks. It is guarded by base.mu.
 type channel struct {
 	driver.Channel
 
@@ -74,7 +74,7 @@ func (c *channel) drop() {
 func (c *channel) confirm() {
 	c.state, c.since, c.refused, c.unheard = confirmed, time.Now(), false, false
 	c.epoch++
-	c.at.queue.checkChannel(c)
+	c.at.of.missed(c)
 }
 
 // end notes that the server has ended the channel, or refused it. The poll that
@@ -85,9 +85,9 @@ func (c *channel) end(refused bool) {
 	c.state, c.refused = ended, refused
 	c.epoch++
 	if !again {
-		c.at.queue.checkChannel(c)
+		c.at.of.missed(c)
 	}
-	if !c.at.queue.uses(c) { // or its key is at another node
+	if !c.at.of.uses(c) { // or its key is at another node
 		delete(c.at.channels, c.key)
 	}
 }
@@ -98,7 +98,7 @@ func (c *channel) lose() {
 	up := c.state == confirmed
 	if c.state = unasked; up {
 		c.epoch++
-		c.at.queue.checkChannel(c)
+		c.at.of.missed(c)
 	}
 }
 
@@ -106,8 +106,9 @@ func (c *channel) lose() {
 // at sent. If the channel should have received heartbeats, but its connection
 // was silent for long, that is dead without an error, and is reset. A sharded
 // channel that the server does not know is asked for again first: its key may
-// be moving, and heartbeats are sent at another node.
-func (c *channel) hear(sent time.Time, receivers int64) {
+// be moving, and heartbeats are sent at another node. hear reports whether it
+// is news that the scripts may not publish.
+func (c *channel) hear(sent time.Time, receivers int64) (news bool) {
 	f := c.at
 	c.mute = receivers < 0
 	if c.state == confirmed && sent.After(c.since) {
@@ -125,6 +126,9 @@ func (c *channel) hear(sent time.Time, receivers int64) {
 	default:
 		f.link.Cut()
 	}
+	news = c.mute && c.state == confirmed && !f.toldMute
+	f.toldMute = f.toldMute || news
+	return news
 }
 
 // maxSilence is how long a subscription may be silent while polls are answered.
@@ -136,7 +140,7 @@ type Epoch struct {
 	n  int
 }
 
-// now returns the present epoch; queue.mu is held. c may be nil.
+// now returns the present epoch; base.mu is held. c may be nil.
 func (c *channel) now() Epoch {
 	if c == nil {
 		return Epoch{}

@@ -12,7 +12,7 @@
 //
 // There are two ways to wake a waiter. The holder in this process hands the
 // lock over, see package localwait. One of another process sends a message:
-// subscription.go or poll.go, then [Queue.Notify], over the channel Entry.Wake.
+// subscription.go or poll.go, then lines.notify, over the channel Entry.Wake.
 // The pause that it ends is in acquire/wait.go. wakeup_limit.go only limits how
 // often: eight attempts without a pause, then one in 5 ms. A message within the
 // pause is delivered when the pause ends.
@@ -67,9 +67,9 @@
 // the subscription. One that is silent for 3 s, while polls are answered, is
 // reset. A server that refuses sharded channels gets one for all locks.
 //
-// Receivers of task queues (receivers.go) share the subscription: a message for
-// one is passed on, and they are notified when their channel is confirmed or
-// lost.
+// Calls for RedLocks and receivers of task queues share the subscription
+// (targets.go): a message for one is passed on, and they are notified when
+// their channel is confirmed or lost.
 //
 // # Local hand-offs
 //
@@ -91,7 +91,10 @@
 // is held back has one with a timer. All belong to the client's group and end
 // with it.
 //
-// The queue's mutex guards everything here. A caller may hold the mutex of its
+// The parts of a queue share one mutex, base.mu, which guards all but what a
+// line knows of its lock (answers.go). Below [Queue] are the targets, below
+// these the lines with their entries, and below these the subscriptions. They
+// see the calls above by an interface only. A caller may hold the mutex of its
 // lease and that of the local waiters, not the other way round. Nothing is sent
-// or logged while it is held.
+// or logged while base.mu is held.
 package waitqueue

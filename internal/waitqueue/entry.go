@@ -2,6 +2,7 @@ package waitqueue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
@@ -30,13 +31,13 @@ type Entry struct {
 	indeterminate script.Indeterminate
 	claim         *Claim // of a grant by message; nil after any other
 
-	// Guarded by queue.mu.
+	// Guarded by base.mu.
 	ticket           string // "" until it is known
 	sending          bool
 	crowd            bool      // notified together with all others
 	drawn            time.Time // when the name was drawn
 	grantedByMessage bool      // a message has granted it the lock
-	parked           bool      // a hand-off may take it, see Park
+	parked           bool      // a hand-off may take it, see SetParked
 	epoch            Epoch     // when the request under way was sent
 	wakeups          *wakeupLimit
 	polled           script.Indeterminate // polls that may put the entry back
@@ -57,13 +58,6 @@ func (w *Entry) Nudge() {
 	}
 }
 
-// WakeNext passes an unused wake-up on to the call that gets the entry next.
-func (w *Entry) WakeNext() {
-	if w.Woken {
-		w.Nudge()
-	}
-}
-
 // Suits reports whether a call with settings s can take over the entry. For a
 // reentrant lock, none of its requests may be indeterminate: a late one would
 // take the lock in the name of the previous owner.
@@ -78,38 +72,37 @@ func (w *Entry) Rebind(body func(string) (string, string)) {
 	w.args = w.argsOf()
 }
 
-// Attempt requests the lock, and returns when the request was sent. A nil error
-// is a grant.
-func (w *Entry) Attempt(ctx context.Context) (time.Time, error) {
+// Attempt requests the lock. A nil error is a grant.
+func (w *Entry) Attempt(ctx context.Context) (Granted, error) {
 	for {
 		if w.takeGrant(ctx) {
-			return time.Now(), nil
+			return w.granted(time.Now()), nil
 		}
 		o := w.send(ctx)
 		if o.Err != nil {
-			return o.Sent, o.Err
+			return Granted{}, o.Err
 		}
 		switch code := w.read(o.Reply); code {
 		case script.OK:
-			w.Line.queue.remove(w)
-			return o.Sent, nil
+			w.remove()
+			return w.granted(o.Sent), nil
 		case script.Unqueued:
 			w.Known = false
 		case script.ScanLimit:
-			w.Line.queue.host.Retrier.PassOn(script.Call{Script: w.Settings.Kind.Queue.Cancel, Key: w.Line.RedisKey})
-			return o.Sent, errs.ErrLockAcquiredByOthers
+			w.Line.lines.host.Retrier.PassOn(script.Call{Script: w.Settings.Kind.Queue.Cancel, Key: w.Line.RedisKey})
+			return Granted{}, errs.ErrLockAcquiredByOthers
 		case script.NotHeld, script.Kept:
-			return o.Sent, errs.ErrLockAcquiredByOthers
+			return Granted{}, errs.ErrLockAcquiredByOthers
 		case script.Full:
-			return o.Sent, errs.ErrQueueFull
+			return Granted{}, errs.ErrQueueFull
 		case script.Forced:
 			if w.once {
-				return o.Sent, errs.ErrLockAcquiredByOthers
+				return Granted{}, errs.ErrLockAcquiredByOthers
 			}
 			w.rename()
 		default:
 			w.Known = false // so no other call takes over the entry as it is
-			return o.Sent, w.Settings.KeyConflict(o.Reply)
+			return Granted{}, w.Settings.KeyConflict(o.Reply)
 		}
 	}
 }
@@ -120,7 +113,7 @@ func (w *Entry) Attempt(ctx context.Context) (time.Time, error) {
 // ticket.
 func (w *Entry) rename() {
 	old, late := w.redraw()
-	w.Line.queue.host.Retrier.Retry(w.cancel(old, true, w.indeterminate.Merge(late)))
+	w.Line.lines.host.Retrier.Retry(w.cancel(old, true, w.indeterminate.Merge(late)))
 	// Sent: a poll that lists it with its ticket may queue it.
 	w.Known, w.Sent, w.indeterminate = false, true, script.Indeterminate{}
 	w.args = w.argsOf()
@@ -137,37 +130,36 @@ func (w *Entry) draw() {
 	if w.Name != "" {
 		return
 	}
-	w.Line.queue.mu.Lock()
+	w.Line.lines.mu.Lock()
 	w.drawName()
-	w.Line.queue.mu.Unlock()
+	w.Line.lines.mu.Unlock()
 	w.args = w.argsOf()
 }
 
 // redraw draws another name for an entry that stays in its line. It returns the
 // old one, and the polls that may put it back.
 func (w *Entry) redraw() (old string, late script.Indeterminate) {
-	q := w.Line.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	w.Line.lines.mu.Lock()
+	defer w.Line.lines.mu.Unlock()
 	old, late = w.Name, w.polled
-	delete(q.waits, w.hold)
+	delete(w.Line.lines.waits, w.hold)
 	w.grantedByMessage, w.polled = false, script.Indeterminate{}
 	w.drawName()
 	return old, late
 }
 
 // drawName registers the entry under a new name and the id of a new hold;
-// queue.mu is held.
+// base.mu is held.
 func (w *Entry) drawName() {
-	q := w.Line.queue
-	w.hold, w.drawn = q.newHold(), time.Now()
+	a := w.Line.lines
+	w.hold, w.drawn = a.NewHold(), time.Now()
 	if !w.once && w.Settings.GrantedByMessage() {
 		w.Name = lockspec.NoncedName(w.hold, w.Settings)
 	} else {
 		w.Name = lockspec.WaitName(w.hold, w.Settings)
 	}
 	w.wakeups = &wakeupLimit{}
-	q.waits[w.hold] = w
+	a.waits[w.hold] = w
 }
 
 // Leave abandons the entry, which may be nil. If the server may know the entry,
@@ -175,13 +167,28 @@ func (w *Entry) drawName() {
 // still under way may take.
 func (w *Entry) Leave() {
 	if w != nil && w.Name != "" {
-		w.Line.queue.remove(w)
+		w.remove()
 		if w.Sent && (!w.once || w.indeterminate.Exists()) {
 			job := w.cancel(w.Name, true, w.indeterminate.Merge(w.polled))
 			// If no request is indeterminate, the entry cannot have the lock.
 			job.BestEffort = !w.indeterminate.Exists()
-			w.Line.queue.host.Retrier.Retry(job)
+			w.Line.lines.host.Retrier.Retry(job)
 		}
+	}
+}
+
+// remove forgets an entry that was granted or abandoned.
+func (w *Entry) remove() {
+	w.Line.lines.mu.Lock()
+	defer w.Line.lines.mu.Unlock()
+	w.forget()
+}
+
+// forget is remove for a caller that holds base.mu.
+func (w *Entry) forget() {
+	delete(w.Line.lines.waits, w.hold)
+	if i := slices.Index(w.Line.waits, w); i >= 0 {
+		w.Line.waits = slices.Delete(w.Line.waits, i, i+1)
 	}
 }
 
@@ -189,22 +196,23 @@ func (w *Entry) Leave() {
 // long as a request of it may come late.
 func (w *Entry) cancel(name string, alsoHold bool, late script.Indeterminate) *background.Release {
 	s := w.Settings
-	return background.NewRelease(w.Line.key, s.Expiry(), s.Lease, late, cancelOf(w.Line.RedisKey, name, alsoHold))
+	return background.NewRelease(w.Line.key, s.Expiry(), s.Lease, late, CancelOf(w.Line.RedisKey, name, alsoHold))
 }
 
 // cancelStray cancels what late polls put back of an entry that has ended, and
 // has no claim under way. A Close that releases nothing leaves it.
 func (w *Entry) cancelStray(name string, late script.Indeterminate) {
-	if !late.Exists() || w.Line.queue.host.Life.Err() != nil {
+	if !late.Exists() || w.Line.lines.host.Life.Err() != nil {
 		return
 	}
 	job := w.cancel(name, false, late)
 	job.BestEffort = true
-	w.Line.queue.host.Retrier.Retry(job)
+	w.Line.lines.host.Retrier.Retry(job)
 }
 
 // Granted is what a lease needs to know about the entry that it came from.
 type Granted struct {
+	Sent          time.Time // when the request was sent
 	Hold, Body    string
 	Tokens        script.Tokens
 	Indeterminate script.Indeterminate
@@ -212,17 +220,18 @@ type Granted struct {
 	Claim         *Claim                      // of a grant by message; else nil
 }
 
-// Granted returns what the last attempt was granted. If the call continues, a
-// new name is drawn.
-func (w *Entry) Granted() Granted {
-	g := Granted{w.hold, w.args[1].(string), w.tokens, w.indeterminate, cancelOf(w.Line.RedisKey, w.Name, true), w.claim}
+// granted returns what an attempt was granted. If the call continues, a new
+// name is drawn.
+func (w *Entry) granted(sent time.Time) Granted {
+	undo := CancelOf(w.Line.RedisKey, w.Name, true)
+	g := Granted{sent, w.hold, w.args[1].(string), w.tokens, w.indeterminate, undo, w.claim}
 	if w.claim == nil {
 		w.cancelStray(w.Name, w.polled) // nothing adds to it: the entry has been removed
 	}
 	w.claim = nil
 	w.Name, w.Known, w.Sent, w.indeterminate = "", false, false, script.Indeterminate{}
-	w.Line.queue.mu.Lock()
-	defer w.Line.queue.mu.Unlock()
+	w.Line.lines.mu.Lock()
+	defer w.Line.lines.mu.Unlock()
 	w.ticket, w.grantedByMessage, w.polled = "", false, script.Indeterminate{}
 	return g
 }

@@ -9,7 +9,7 @@ import (
 func (q *Queue) DropAfter(d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.subscriptions.linger = d
+	q.linger = d
 }
 
 // PauseFor starts a pause of length d for the messages to all entries.
@@ -32,7 +32,7 @@ type State struct {
 	Subscribed bool // messages reach the client
 	Nodes      int  // at which a subscription runs
 	Channels   int  // to which the client listens, or is about to
-	Quorum     int  // RedLock calls
+	Targets    int  // RedLock calls and receivers of tasks
 	Lines      map[string]LineState
 }
 
@@ -46,13 +46,13 @@ type LineState struct {
 func (q *Queue) State() State {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := State{Subscribed: q.subscriptions.reach(), Quorum: len(q.calls), Lines: map[string]LineState{}}
-	for _, f := range q.subscriptions.all {
+	s := State{Subscribed: q.reach(), Targets: len(q.byName), Lines: map[string]LineState{}}
+	for _, f := range q.byNode {
 		if s.Channels += len(f.channels); f.running {
 			s.Nodes++
 		}
 	}
-	for key, l := range q.lines {
+	for key, l := range q.byKey {
 		resting := slices.ContainsFunc(l.waits, func(w *Entry) bool { return w.parked })
 		s.Lines[key] = LineState{Resting: resting, Interval: l.interval}
 	}
@@ -63,7 +63,7 @@ func (q *Queue) State() State {
 // it.
 func (s *subscriptions) reach() bool {
 	some := false
-	for _, f := range s.all {
+	for _, f := range s.byNode {
 		for _, c := range f.channels {
 			if !c.reaches() {
 				return false

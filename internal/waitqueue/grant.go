@@ -22,24 +22,23 @@ type Claim struct {
 	Settled     func()        // must be called once the claim was answered, or the lease has ended
 }
 
-// deliverOrDelay reports whether a message for an entry is delivered now, see
-// allowWake.
-// The whole name of an entry with a nonce is published only after the lock was
-// reserved for it. So that message is a grant, and not held back. queue.mu is
-// held.
-func (q *Queue) deliverOrDelay(w *Entry, whole bool) bool {
+// deliverOrDelay reports whether a message for the entry is delivered now, see
+// [wakeupLimit.allow]. The whole name of an entry with a nonce is published
+// only after the lock was reserved for it. So that message is a grant, and not
+// held back. base.mu is held.
+func (w *Entry) deliverOrDelay(whole bool) bool {
 	if whole && w.Settings.GrantedByMessage() && !w.once && w.lastsLong() {
 		w.grantedByMessage = true
 		return true
 	}
 	name := w.Name
-	return q.allowWake(w.wakeups, func() { q.notify(name, w.Line.RedisKey, false) })
+	return w.wakeups.allow(w.Line.lines.base, func() { w.Line.lines.notify(name, w.Line.RedisKey, false) })
 }
 
 // lastsLong reports whether three quarters of a grant by message are left, at
 // least. The reservation was made after the name was drawn. The claim needs the
 // time: it may be sent twice. After a longer wait, the round trip that a
-// message saves is nothing. queue.mu is held.
+// message saves is nothing. base.mu is held.
 func (w *Entry) lastsLong() bool {
 	c := w.Settings.ClaimLease()
 	left := time.Until(w.drawn.Add(c - lockspec.Drift(c)))
@@ -50,34 +49,34 @@ func (w *Entry) lastsLong() bool {
 // its call can use it. The entry ends, but its hold stays known until the claim
 // is settled.
 func (w *Entry) takeGrant(ctx context.Context) bool {
-	q := w.Line.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	a := w.Line.lines
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if !w.grantedByMessage {
 		return false
 	}
 	w.grantedByMessage = false
-	if !w.lastsLong() || ctx.Err() != nil || q.host.Life.Err() != nil {
+	if !w.lastsLong() || ctx.Err() != nil || a.host.Life.Err() != nil {
 		return false
 	}
-	q.forget(w)
+	w.forget()
 	hold, name := w.hold, w.Name
-	q.unclaimed[hold] = w.polled
+	a.unclaimed[hold] = w.polled
 	w.Woken = false
 	w.claim = &Claim{
 		Call:        w.take(w.Settings.Kind.Queue.Claim),
 		Reservation: lockspec.Reservation(w.Name), Drawn: w.drawn, Length: w.Settings.ClaimLease(),
-		Settled: func() { w.cancelStray(name, q.settle(hold)) },
+		Settled: func() { w.cancelStray(name, a.settle(hold)) },
 	}
 	return true
 }
 
 // settle forgets a claim, and returns the polls that may come late. Only the
 // first call for a hold returns any.
-func (q *Queue) settle(hold string) (late script.Indeterminate) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	late = q.unclaimed[hold]
-	delete(q.unclaimed, hold)
+func (a *lines) settle(hold string) (late script.Indeterminate) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	late = a.unclaimed[hold]
+	delete(a.unclaimed, hold)
 	return late
 }

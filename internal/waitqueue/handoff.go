@@ -11,20 +11,13 @@ import (
 // waiter is parked while no request of it is under way. One that no waiter has
 // is retained, because the caller usually returns soon.
 
-// Park makes the entry one that a hand-off may take, unless a message has
-// granted it the lock.
-func (w *Entry) Park() {
-	w.Line.queue.mu.Lock()
-	defer w.Line.queue.mu.Unlock()
-	w.parked = !w.grantedByMessage
-}
-
-// Unpark ends Park. A message about the entry does the same: it is about to
-// claim, and Redis may have granted it the lock.
-func (w *Entry) Unpark() {
-	w.Line.queue.mu.Lock()
-	defer w.Line.queue.mu.Unlock()
-	w.parked = false
+// SetParked parks the entry, or ends that. An entry that a message has granted
+// the lock is not parked. A message about the entry ends it too: its call is
+// about to claim, and Redis may have granted it the lock.
+func (w *Entry) SetParked(parked bool) {
+	w.Line.lines.mu.Lock()
+	defer w.Line.lines.mu.Unlock()
+	w.parked = parked && !w.grantedByMessage
 }
 
 // IsParked reports whether a hand-off may take the entry, which may be nil.
@@ -32,8 +25,8 @@ func (w *Entry) IsParked() bool {
 	if w == nil {
 		return false
 	}
-	w.Line.queue.mu.Lock()
-	defer w.Line.queue.mu.Unlock()
+	w.Line.lines.mu.Lock()
+	defer w.Line.lines.mu.Unlock()
 	return w.parked
 }
 
@@ -45,15 +38,15 @@ func (w *Entry) Yield(last bool) bool {
 	if w == nil {
 		return false
 	}
-	q, l := w.Line.queue, w.Line
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	l := w.Line
+	l.lines.mu.Lock()
+	defer l.lines.mu.Unlock()
 	if !w.parked {
 		return false
 	}
 	w.parked = false
 	if last {
-		q.forget(w)
+		w.forget()
 		l.retained, l.retainedAt = w, time.Now()
 		l.calls++ // keeps the line while the entry is retained
 	}
@@ -65,39 +58,35 @@ func (w *Entry) Yield(last bool) bool {
 // poll was sent for a retained entry, so after a while its client may look
 // crashed. Then the next poll is due immediately.
 func (l *Line) Restore(s *lockspec.Spec) (place, left *Entry) {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
-	place = l.retained
+	l.lines.mu.Lock()
+	defer l.lines.mu.Unlock()
+	place = l.takeRetained()
 	if place == nil {
 		return nil, nil
 	}
-	l.retained = nil
 	l.calls--
 	if !place.Suits(s) {
 		return nil, place
 	}
-	l.queue.waits[place.hold] = place
+	l.lines.waits[place.hold] = place
 	l.waits = slices.Insert(l.waits, 0, place)
 	at := time.Now()
 	if at.Sub(l.retainedAt) < l.interval {
 		at = at.Add(l.nextPoll(-1))
 	}
-	l.queue.poller.AddEarlier(l.poll, at)
+	l.lines.poller.AddEarlier(l.poll, at)
 	return place, nil
 }
 
 // TakeRetained takes the retained entry out of the line, so that a release can
 // remove it from the queue. It returns nil if there is none.
-func (q *Queue) TakeRetained(redisKey string) *Entry {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	line := q.lines[redisKey]
-	if line == nil || line.retained == nil {
-		return nil
+func (a *lines) TakeRetained(redisKey string) *Entry {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l := a.byKey[redisKey]; l != nil {
+		return l.takeRetained()
 	}
-	place := line.retained
-	line.retained = nil
-	return place
+	return nil
 }
 
 // LeaveWith ends a retained entry after the release that was to remove it. The

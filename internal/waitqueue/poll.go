@@ -2,11 +2,11 @@ package waitqueue
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"time"
 
 	"github.com/relock-go/relock/internal/background"
-	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
@@ -34,15 +34,15 @@ const maxListed = 64
 // Next lists the entries whose request is not under way. So a client that can
 // poll but not claim loses each turn once only.
 func (p *poll) Next(time.Time) (script.Call, bool) {
-	l, q := p.line, p.line.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	l, a := p.line, p.line.lines
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if len(l.waits) == 0 {
 		return script.Call{}, false
 	}
 	l.pace()
-	q.subscriptions.expect(l.RedisKey)
-	args := []any{q.host.Identity.ID, l.period.Milliseconds()}
+	a.channels.expect(l.RedisKey)
+	args := []any{a.host.Identity.ID, l.period.Milliseconds()}
 	p.listed = p.listed[:0]
 	scripts := l.waits[0].Settings.Kind.Queue
 	for _, w := range l.waits {
@@ -64,47 +64,50 @@ func (p *poll) Limit() time.Duration { return background.RetryLimit }
 
 func (p *poll) Handle(o driver.Result) (time.Time, bool) {
 	l := p.line
-	interval := l.notePoll(o.Err)
+	l.note(func(now *Answer) { now.Err = o.Err })
 	p.forget(o)
 	if o.Err != nil {
-		return time.Now().Add(p.failed(o, interval)), true
+		return time.Now().Add(p.failed(o)), true
 	}
 	p.pause = 0
 	a := readPoll(o.Reply)
-	l.noteKept(script.KeptUntil(o.Reply, 2))
-	l.queue.Heartbeat(l.RedisKey, o.Sent, a.receivers)
+	l.note(func(now *Answer) { now.Kept = script.KeptUntil(o.Reply, 2) })
+	l.lines.channels.Heartbeat(l.RedisKey, o.Sent, a.receivers)
 	for _, name := range a.names {
-		l.queue.Notify(name, l.RedisKey)
+		l.lines.notify(name, l.RedisKey, true)
 	}
 	switch a.code {
 	case script.Conflict:
-		l.wakeAll()
+		l.wake(math.MaxInt)
 	case script.ScanLimit:
 		return time.Now(), true
 	}
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
+	l.lines.mu.Lock()
+	defer l.lines.mu.Unlock()
 	if len(l.waits) > 0 {
-		l.queue.subscriptions.use(l.RedisKey) // at the node that has answered
+		l.lines.channels.use(l.RedisKey) // at the node that has answered
 	}
 	return time.Now().Add(l.nextPoll(a.left)), true
 }
 
 // failed returns the pause after an error. While a Cluster moves the keys, it
 // does not grow.
-func (p *poll) failed(o driver.Result, interval time.Duration) time.Duration {
+func (p *poll) failed(o driver.Result) time.Duration {
 	l := p.line
+	l.lines.mu.Lock()
+	interval := l.interval
+	l.lines.mu.Unlock()
 	p.pause = max(interval, min(2*p.pause, MaxPause))
 	switch {
 	case driver.IsHalfMoved(o.Err):
 		p.pause = interval
-		l.wakeFirst() // of an unfair lock, a call may overtake the queue
+		l.wake(1) // of an unfair lock, a call may overtake the queue
 	case !lockspec.IsRetryable(o.Err):
-		l.wakeAll() // so that each call finds the error itself
+		l.wake(math.MaxInt) // so that each call finds the error itself
 	default:
 		// A call has the pool, and more time to connect and for an answer.
 		// It also logs what keeps it waiting.
-		l.wakeFirst()
+		l.wake(1)
 	}
 	return p.pause + rand.N(p.pause/5+1)
 }
@@ -123,16 +126,40 @@ func (p *poll) forget(o driver.Result) {
 		case late.Exists():
 			w.entry.cancelStray(w.name, late)
 		default:
-			p.line.queue.notify(w.name, p.line.RedisKey, false)
+			p.line.lines.notify(w.name, p.line.RedisKey, false)
 		}
 	}
 }
 
+// add notes that the entry is in the queue under the ticket, and schedules a
+// poll, see nextPoll. left is the time until the lock expires. If the
+// subscription was confirmed or lost while the request was under way, the poll
+// is due immediately.
+func (l *Line) add(w *Entry, ticket string, left time.Duration, others int64) {
+	l.lines.mu.Lock()
+	defer l.lines.mu.Unlock()
+	c, s := l.lines.channels.use(l.RedisKey), w.Settings
+	l.note(func(now *Answer) { now.Others, now.Held = others > 0, true })
+	if w.ticket == "" {
+		l.waits = append(l.waits, w)
+	}
+	w.ticket = ticket
+	if l.poll == nil {
+		l.poll, l.interval, l.period = background.NewJob(&poll{line: l}), s.Poll, s.Period()
+	}
+	l.interval, l.period = min(l.interval, s.Poll), min(l.period, s.Period())
+	at := time.Now()
+	if w.epoch == c.now() || c.epoch == 0 { // before its confirmation there is nothing to miss
+		at = at.Add(l.nextPoll(left))
+	}
+	l.lines.poller.AddEarlier(l.poll, at)
+}
+
 // nextPoll returns the pause before the next poll. left is the time until the
 // lock expires, and negative if the lock is free or the time is unknown.
-// queue.mu is held.
+// base.mu is held.
 func (l *Line) nextPoll(left time.Duration) time.Duration {
-	if !l.queue.subscriptions.of(l.RedisKey).reaches() {
+	if !l.lines.channels.of(l.RedisKey).reaches() {
 		return l.interval + rand.N(l.interval/5+1)
 	}
 	pause := l.period + rand.N(l.period/20+1)
@@ -142,79 +169,30 @@ func (l *Line) nextPoll(left time.Duration) time.Duration {
 	return max(pause, l.interval)
 }
 
-// notePoll records the error of a poll, or nil, and returns the poll interval.
-func (l *Line) notePoll(err error) time.Duration {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
-	l.err = err
-	return l.interval
-}
-
-// Note records the error of a request of the first waiter, or nil, for the
-// waiters behind it.
-func (l *Line) Note(err error) {
-	// These two concern only the owner that made the request.
-	if errors.Is(err, driver.ErrAbandoned) || errors.Is(err, errs.ErrLockLost) {
-		return
-	}
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
-	l.err = err
-	if err == nil || errors.Is(err, errs.ErrLockAcquiredByOthers) {
-		l.err, l.held = nil, true
+// pace polls at the rate of the most demanding entry. There must be at least
+// one, and base.mu is held. It is called right before a poll is sent, because
+// the poll names the period after which the server expects the next one.
+func (l *Line) pace() {
+	l.interval, l.period = l.waits[0].Settings.Poll, l.waits[0].Settings.Period()
+	for _, w := range l.waits[1:] {
+		l.interval, l.period = min(l.interval, w.Settings.Poll), min(l.period, w.Settings.Period())
 	}
 }
 
-// Reason returns why no call of the line gets the lock, as far as it is known:
-// the last error, ErrLockAcquiredByOthers, or nil.
-func (l *Line) Reason() error {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
-	if l.err == nil && l.held {
-		return errs.ErrLockAcquiredByOthers
+// notePolled notes that a poll may put an entry back for as long as it is late.
+// It reports whether the entry still waits, or claims what it was granted.
+func (l *Line) notePolled(w listed, late script.Indeterminate) bool {
+	l.lines.mu.Lock()
+	defer l.lines.mu.Unlock()
+	if before, granted := l.lines.unclaimed[w.hold]; granted {
+		l.lines.unclaimed[w.hold] = before.Merge(late)
+		return true
 	}
-	return l.err
-}
-
-// noteKept notes until when a minimum hold keeps the lock, as Redis answered;
-// the zero time if none does.
-func (l *Line) noteKept(until time.Time) {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
-	l.kept = until
-}
-
-// KeptUntil returns until when a minimum hold keeps the lock, as Redis answered
-// last; the zero time if none does.
-func (l *Line) KeptUntil() time.Time {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
-	return l.kept
-}
-
-// LastError returns the error of the client's last request for the lock, or
-// nil.
-func (l *Line) LastError() error {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
-	return l.err
-}
-
-func (l *Line) wakeAll() {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
-	for _, w := range l.waits {
-		w.crowd = true
-		w.Nudge()
+	if l.lines.waits[w.hold] == nil && !l.retains(w.hold) {
+		return false
 	}
-}
-
-func (l *Line) wakeFirst() {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
-	if len(l.waits) > 0 {
-		l.waits[0].Nudge()
-	}
+	w.entry.polled = w.entry.polled.Merge(late)
+	return true
 }
 
 // polled is the answer to a poll.

@@ -15,8 +15,8 @@ import (
 // send sends the next request. It sends nothing if the context is cancelled
 // while the call waits at the gate.
 func (w *Entry) send(ctx context.Context) driver.Result {
-	q := w.Line.queue
-	if q.host.Life.Err() != nil { // Close may have cancelled the entry
+	a := w.Line.lines
+	if a.host.Life.Err() != nil { // Close may have cancelled the entry
 		return driver.Result{Err: driver.ErrAbandoned}
 	}
 	gated := w.inCrowd()
@@ -24,12 +24,12 @@ func (w *Entry) send(ctx context.Context) driver.Result {
 		return driver.Result{Err: driver.ErrAbandoned}
 	}
 	w.draw()
-	q.mu.Lock()
-	w.sending, w.epoch = true, q.subscriptions.of(w.Line.RedisKey).now()
+	a.mu.Lock()
+	w.sending, w.epoch = true, a.channels.of(w.Line.RedisKey).now()
 	s := w.request()
-	q.mu.Unlock()
+	a.mu.Unlock()
 	w.Woken = false
-	o, d := q.host.Ask(ctx, w.Settings, s)
+	o, d := a.host.Ask(ctx, w.Settings, s)
 	if gated {
 		<-w.Line.gate
 	}
@@ -38,9 +38,9 @@ func (w *Entry) send(ctx context.Context) driver.Result {
 	w.indeterminate, w.Sent = w.indeterminate.Merge(d), w.Sent || d.Exists() ||
 		!o.Sent.IsZero() && !driver.IsUnexecuted(o.Err)
 	w.Known = w.Known && o.Err == nil
-	q.mu.Lock()
+	a.mu.Lock()
 	w.sending = false
-	q.mu.Unlock()
+	a.mu.Unlock()
 	return o
 }
 
@@ -48,9 +48,9 @@ func (w *Entry) send(ctx context.Context) driver.Result {
 // for every request except the claim of a waiter that was notified
 // individually.
 func (w *Entry) inCrowd() bool {
-	q := w.Line.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	a := w.Line.lines
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	crowd := w.crowd || !w.Known
 	w.crowd = false
 	return crowd
@@ -61,13 +61,13 @@ func (w *Entry) enterGate(ctx context.Context) bool {
 	case w.Line.gate <- struct{}{}:
 		return true
 	case <-ctx.Done():
-	case <-w.Line.queue.host.Life.Done():
+	case <-w.Line.lines.host.Life.Done():
 	}
 	return false
 }
 
 // request returns the next request. Once the entry is known to be in the queue,
-// it is a claim. queue.mu is held.
+// it is a claim. base.mu is held.
 func (w *Entry) request() script.Call {
 	switch {
 	case w.once:
@@ -102,9 +102,9 @@ func (w *Entry) read(reply any) int64 {
 		others, err3 := driver.Int64(values[3], nil)
 		if errors.Join(err1, err2, err3) == nil {
 			w.Known = true
-			w.Line.queue.add(w, ticket, time.Duration(left)*time.Millisecond, others)
+			w.Line.add(w, ticket, time.Duration(left)*time.Millisecond, others)
 		}
 	}
-	w.Line.noteKept(script.KeptUntil(reply, ms))
+	w.Line.note(func(now *Answer) { now.Kept = script.KeptUntil(reply, ms) })
 	return code
 }

@@ -15,10 +15,10 @@ import (
 // one. A message names a lock, and the entries that may take it. Each poll of
 // the client sends an empty message, as a heartbeat.
 type subscription struct {
-	queue *Queue
-	link  driver.Link
+	of   *subscriptions
+	link driver.Link
 
-	// Guarded by queue.mu.
+	// Guarded by base.mu.
 	channels    map[string]*channel // by the key of the lock
 	broadcast   bool                // the server refuses sharded channels: there is one for all locks
 	running     bool
@@ -49,12 +49,12 @@ const (
 	deniedFeedPause = 30 * time.Second
 )
 
-// start starts the subscription, unless it runs; queue.mu is held. An entry
+// start starts the subscription, unless it runs; base.mu is held. An entry
 // need not wait for it: polls find what was missed, once its channel is
 // confirmed.
 func (f *subscription) start() {
 	if !f.running {
-		f.running = f.queue.host.Tasks.Start(f.run)
+		f.running = f.of.host.Tasks.Start(f.run)
 	}
 }
 
@@ -62,11 +62,14 @@ func (f *subscription) run() {
 	pause := firstFeedPause
 	for {
 		err := f.link.Subscribe(f)
-		if f.queue.host.Life.Err() != nil || f.isRetired() {
+		if f.of.host.Life.Err() != nil {
 			return
 		}
-		lasted := f.lost(err)
-		if f.ends() {
+		lasted, news, over := f.down()
+		if news {
+			f.of.host.Logger.Warn("relock: no subscription, waiters poll until there is one", "reason", err.Error())
+		}
+		if over {
 			return
 		}
 		switch {
@@ -80,7 +83,7 @@ func (f *subscription) run() {
 		timer := time.NewTimer(pause + rand.N(pause))
 		select {
 		case <-timer.C:
-		case <-f.queue.host.Life.Done():
+		case <-f.of.host.Life.Done():
 			timer.Stop()
 			return
 		}
@@ -90,18 +93,18 @@ func (f *subscription) run() {
 
 // Open returns the channels that are used; see [driver.Listener].
 func (f *subscription) Open() (all []driver.Channel) {
-	f.queue.mu.Lock()
-	defer f.queue.mu.Unlock()
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
 	f.open, f.lastMessage = true, time.Now()
 	if f.broadcast { // the server may be a newer one
 		f.broadcast = false
 		clear(f.channels)
 	}
-	for key := range f.queue.used() {
-		if f.queue.subscriptions.at(key) == f {
+	f.of.audience.each(func(key string) {
+		if f.of.at(key) == f {
 			f.channel(key)
 		}
-	}
+	})
 	for _, c := range f.channels {
 		c.state = asked
 		all = append(all, c.Channel)
@@ -111,8 +114,8 @@ func (f *subscription) Open() (all []driver.Channel) {
 
 // Confirmed notes that messages to a channel arrive; see [driver.Listener].
 func (f *subscription) Confirmed(of driver.Channel) {
-	f.queue.mu.Lock()
-	defer f.queue.mu.Unlock()
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
 	f.lastMessage, f.logged = time.Now(), false
 	if f.since.IsZero() {
 		f.since = f.lastMessage
@@ -125,8 +128,8 @@ func (f *subscription) Confirmed(of driver.Channel) {
 // Lost notes that messages to a sharded channel no longer arrive; see
 // [driver.Listener].
 func (f *subscription) Lost(of driver.Channel, err error) {
-	f.queue.mu.Lock()
-	defer f.queue.mu.Unlock()
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
 	f.lastMessage = time.Now()
 	c := f.named(of)
 	switch {
@@ -147,7 +150,7 @@ func (f *subscription) Lost(of driver.Channel, err error) {
 func (f *subscription) named(of driver.Channel) *channel {
 	key := ""
 	if of.Sharded {
-		key = strings.TrimSuffix(of.Name, ":"+f.queue.host.Identity.ID)
+		key = strings.TrimSuffix(of.Name, ":"+f.of.host.Identity.ID)
 	}
 	return f.channels[key]
 }
@@ -164,59 +167,46 @@ func (f *subscription) fallBack() {
 	f.channel("").ask()
 }
 
-// lost notes that the connection is lost. It returns how long messages reached
-// the client.
-func (f *subscription) lost(err error) time.Duration {
-	lasted, news := f.down()
-	if news {
-		f.queue.host.Logger.Warn("relock: no subscription, waiters poll until there is one", "reason", err.Error())
+// down notes that the connection is lost. It returns how long messages reached
+// the client, whether the loss is news, and whether the subscription is over:
+// nobody uses a channel, or its node. The next use starts it again. The caller
+// logs the loss without base.mu: a log handler that blocks would delay all
+// calls of the client.
+func (f *subscription) down() (lasted time.Duration, news, over bool) {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	if f.retired {
+		return 0, false, true
 	}
-	return lasted
-}
-
-// down returns how long messages reached the client, and whether the loss is
-// news. The caller logs it without queue.mu: a log handler that blocks would
-// delay all calls of the client.
-func (f *subscription) down() (lasted time.Duration, news bool) {
-	f.queue.mu.Lock()
-	defer f.queue.mu.Unlock()
 	news, f.logged = !f.logged, true
 	if f.open = false; !f.since.IsZero() {
 		lasted, f.since = time.Since(f.since), time.Time{}
 	}
 	for key, c := range f.channels {
 		c.lose()
-		if !f.queue.uses(c) {
+		if !f.of.uses(c) {
 			delete(f.channels, key)
 		}
 	}
-	return lasted, news
-}
-
-// ends reports whether the subscription ends, because nobody uses a channel.
-// The next use starts it again.
-func (f *subscription) ends() bool {
-	f.queue.mu.Lock()
-	defer f.queue.mu.Unlock()
 	f.running = len(f.channels) > 0
-	return !f.running
+	return lasted, news, !f.running
 }
 
 // Message handles a message; see [driver.Listener].
 func (f *subscription) Message(text string) {
-	f.queue.mu.Lock()
+	f.of.mu.Lock()
 	f.lastMessage = time.Now()
-	f.queue.mu.Unlock()
+	f.of.mu.Unlock()
 	wait, redisKey, ok := strings.Cut(text, " ")
 	switch hold, forced := strings.CutPrefix(wait, forcedMark); {
 	case !ok:
 	case forced:
-		f.queue.host.Forced(hold, redisKey)
+		f.of.host.Forced(hold, redisKey)
 	case strings.HasPrefix(wait, tasksMark):
-		f.queue.wakeReceiver(wait[len(tasksMark):])
+		f.of.audience.wake(wait)
 	default:
 		for one := range strings.SplitSeq(wait, ",") {
-			f.queue.Notify(one, redisKey)
+			f.of.audience.Notify(one, redisKey)
 		}
 	}
 }

@@ -76,7 +76,8 @@ func TestSubscriptionNotifiesQuorumCalls(t *testing.T) {
 	h := q.Take(q.Clients[0])
 	notified := make(chan struct{}, 10)
 	queue := locktest.Engine(c).Queue
-	defer queue.Unlisten(queue.Listen(q.Key, func() { notified <- struct{}{} }))
+	queue.Listen(q.Key, "name", func() { notified <- struct{}{} })
+	defer queue.Unlisten("name")
 	w := q.WaitNext(t.Context(), 0, c) // it makes the client subscribe
 	_, ok := testkit.Await(notified, testkit.Patience)
 	require.True(t, ok, "not notified of the subscription")

@@ -8,19 +8,38 @@ import (
 )
 
 // subscriptions are those of a client, one for each node at which it waits.
-// They are guarded by queue.mu.
+// They are guarded by base.mu.
 type subscriptions struct {
-	queue   *Queue
+	*base
+	audience audience
+
 	sharded bool
 	linger  time.Duration
 	one     *subscription // of the only node; nil if there may be several
-	all     map[driver.Node]*subscription
+	byNode  map[driver.Node]*subscription
 }
 
-func newSubscriptions(q *Queue) *subscriptions {
-	s := &subscriptions{queue: q, linger: linger, all: map[driver.Node]*subscription{}}
-	s.sharded = lockspec.ClientName(q.host.Identity.ID) != q.host.Identity.ID
-	if only, ok := q.host.Driver.(driver.Node); ok {
+// audience is who gets the messages. Its functions are called with base.mu
+// held, except for the last two.
+type audience interface {
+	// awaits reports whether any call may need messages about a key.
+	awaits(redisKey string) bool
+	// each calls f for the keys about which any call may need messages soon. It
+	// may do so twice for one.
+	each(f func(redisKey string))
+	// missed is called when messages on a channel may have been missed. key is
+	// that of the channel. If it is "", here reports whether the channel has
+	// the messages about a key.
+	missed(key string, here func(redisKey string) bool)
+	// Notify handles a message to a waiter, wake one to a receiver of tasks.
+	Notify(name, redisKey string)
+	wake(name string)
+}
+
+func newSubscriptions(b *base, to audience) *subscriptions {
+	s := &subscriptions{base: b, audience: to, linger: linger, byNode: map[driver.Node]*subscription{}}
+	s.sharded = lockspec.ClientName(b.host.Identity.ID) != b.host.Identity.ID
+	if only, ok := b.host.Driver.(driver.Node); ok {
 		s.one = s.to(only)
 	}
 	return s
@@ -31,14 +50,14 @@ func (s *subscriptions) at(redisKey string) *subscription {
 	if s.one != nil {
 		return s.one
 	}
-	return s.to(s.queue.host.Driver.Known(redisKey))
+	return s.to(s.host.Driver.Known(redisKey))
 }
 
 func (s *subscriptions) to(n driver.Node) *subscription {
-	f := s.all[n]
+	f := s.byNode[n]
 	if f == nil {
-		f = &subscription{queue: s.queue, link: n.Link(), channels: map[string]*channel{}}
-		s.all[n] = f
+		f = &subscription{of: s, link: n.Link(), channels: map[string]*channel{}}
+		s.byNode[n] = f
 	}
 	return f
 }
@@ -68,7 +87,7 @@ func (s *subscriptions) expect(redisKey string) {
 
 // keyOf returns the key of the channel that has the messages about a lock.
 func (f *subscription) keyOf(redisKey string) string {
-	if f.queue.subscriptions.sharded && !f.broadcast {
+	if f.of.sharded && !f.broadcast {
 		return redisKey
 	}
 	return ""
@@ -77,11 +96,11 @@ func (f *subscription) keyOf(redisKey string) string {
 // channel returns the channel for a lock, and makes it if there is none. Then
 // it drops those that were not used for long.
 func (f *subscription) channel(redisKey string) *channel {
-	key, id := f.keyOf(redisKey), f.queue.host.Identity.ID
+	key, id := f.keyOf(redisKey), f.of.host.Identity.ID
 	c := f.channels[key]
 	if c == nil {
 		f.sweep(time.Now())
-		c = &channel{at: f, key: key, Channel: driver.Channel{Name: f.queue.host.Prefix + id}}
+		c = &channel{at: f, key: key, Channel: driver.Channel{Name: f.of.host.Prefix + id}}
 		if key != "" {
 			c.Channel = driver.Channel{Name: key + ":" + id, Sharded: true}
 		}
@@ -94,7 +113,7 @@ func (f *subscription) channel(redisKey string) *channel {
 // sweep drops the channels that were not used for long. It looks for them from
 // time to time only, since there may be thousands.
 func (f *subscription) sweep(now time.Time) {
-	linger := f.queue.subscriptions.linger
+	linger := f.of.linger
 	if now.Sub(f.swept) < linger/30 {
 		return
 	}
@@ -102,7 +121,7 @@ func (f *subscription) sweep(now time.Time) {
 	for _, c := range f.channels {
 		switch {
 		case c.state == dropping:
-		case f.queue.uses(c):
+		case f.of.uses(c):
 			c.unused = time.Time{}
 		case c.unused.IsZero():
 			c.unused = now
@@ -115,8 +134,8 @@ func (f *subscription) sweep(now time.Time) {
 // retire ends the subscriptions at nodes that are not to be used any more.
 func (s *subscriptions) retire(gone []driver.Node) {
 	for _, n := range gone {
-		if f := s.all[n]; f != nil {
-			delete(s.all, n)
+		if f := s.byNode[n]; f != nil {
+			delete(s.byNode, n)
 			f.retired, f.open = true, false
 			for _, c := range f.channels {
 				c.state = unasked
@@ -127,43 +146,12 @@ func (s *subscriptions) retire(gone []driver.Node) {
 	}
 }
 
-func (f *subscription) isRetired() bool {
-	f.queue.mu.Lock()
-	defer f.queue.mu.Unlock()
-	return f.retired
+// uses reports whether any call may need a message on the channel; mu is held.
+func (s *subscriptions) uses(c *channel) bool {
+	return c.key == "" || s.audience.awaits(c.key) && s.of(c.key) == c
 }
 
-// uses reports whether any call of the client may need a message on the
-// channel; mu is held.
-func (q *Queue) uses(c *channel) bool {
-	if c.key == "" {
-		return true
-	}
-	return (q.lines[c.key] != nil || q.targets[c.key] > 0) && q.subscriptions.of(c.key) == c
-}
-
-// used returns the keys about which any call may need messages; mu is held.
-func (q *Queue) used() map[string]bool {
-	all := map[string]bool{}
-	for key, l := range q.lines {
-		if len(l.waits) > 0 {
-			all[key] = true
-		}
-	}
-	for key := range q.targets {
-		all[key] = true
-	}
-	return all
-}
-
-// checkChannel polls immediately for every lock with queued entries that has
-// its messages on the channel. It notifies RedLock calls and receivers of
-// tasks; mu is held.
-func (q *Queue) checkChannel(c *channel) {
-	if c.key == "" {
-		q.checkLines(func(l *Line) bool { return q.subscriptions.of(l.RedisKey) == c })
-	} else if l := q.lines[c.key]; l != nil {
-		q.checkLine(l, time.Now())
-	}
-	q.checkTargets(c.key)
+// missed notes that messages on the channel may have been missed; mu is held.
+func (s *subscriptions) missed(c *channel) {
+	s.audience.missed(c.key, func(redisKey string) bool { return s.of(redisKey) == c })
 }

@@ -13,17 +13,16 @@ const (
 )
 
 // wakeupLimit limits how often messages notify a call. It is guarded by
-// queue.mu.
+// base.mu.
 type wakeupLimit struct {
 	next time.Time // no message is delivered before
 	due  bool      // a message came within the pause, and is delivered when that ends
 }
 
-// allowWake reports whether a message is delivered now. If not, deliver is
-// called when the pause ends, once for all messages until then: any of them may
-// be the one that matters. The call sees it as a late message. queue.mu is
-// held.
-func (q *Queue) allowWake(u *wakeupLimit, deliver func()) bool {
+// allow reports whether a message is delivered now. If not, deliver is called
+// when the pause ends, once for all messages until then: any of them may be the
+// one that matters. The call sees it as a late message. base.mu is held.
+func (u *wakeupLimit) allow(b *base, deliver func()) bool {
 	now := time.Now()
 	pause := u.next.Sub(now)
 	if pause <= 0 {
@@ -34,21 +33,21 @@ func (q *Queue) allowWake(u *wakeupLimit, deliver func()) bool {
 		return true
 	}
 	if !u.due {
-		u.due = q.host.Tasks.Start(func() { q.deliverLater(u, pause, deliver) })
+		u.due = b.host.Tasks.Start(func() { u.deliverLater(b, pause, deliver) })
 	}
 	return false
 }
 
-func (q *Queue) deliverLater(u *wakeupLimit, pause time.Duration, deliver func()) {
+func (u *wakeupLimit) deliverLater(b *base, pause time.Duration, deliver func()) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-q.host.Life.Done():
+	case <-b.host.Life.Done():
 		return
 	}
-	q.mu.Lock()
+	b.mu.Lock()
 	u.due = false
-	q.mu.Unlock()
+	b.mu.Unlock()
 	deliver()
 }

@@ -217,7 +217,7 @@ func TestForgedWakeUpsOfARedLockCostFewRounds(t *testing.T) {
 	require.NoError(t, next.Unlock(t.Context()))
 	b.RequireNoListedWaits(others)
 	for _, c := range others {
-		require.Zero(t, locktest.Engine(c).Queue.State().Quorum, "it still listens for a call")
+		require.Zero(t, locktest.Engine(c).Queue.State().Targets, "it still listens for a call")
 	}
 }
 

@@ -23,9 +23,8 @@ type attempt struct {
 	lock *Lock
 	wait *acquire.Wait
 
-	queued *waitqueue.Entry   // nil if the call has no entry
-	at     int                // the key of the entry
-	got    *waitqueue.Granted // the grant of the entry; nil if there is none
+	at  int                // the key of the queue entry
+	got *waitqueue.Granted // the grant of the entry; nil if there is none
 
 	first string // value of the last try for all groups together; "" before it
 	split bool   // the keys are in several groups
@@ -75,15 +74,15 @@ func (a *attempt) move(ctx context.Context) (*lease.Hold, error) {
 
 // enqueue makes an attempt for the key that the call waits for.
 func (a *attempt) enqueue(ctx context.Context) error {
-	if a.queued == nil {
+	if a.wait.Queued == nil {
 		return nil
 	}
-	if _, err := a.queued.Attempt(ctx); err != nil {
-		return err
+	g, err := a.wait.Queued.Attempt(ctx)
+	if err == nil {
+		got := g // so that only a grant needs memory
+		a.got = &got
 	}
-	g := a.queued.Granted()
-	a.got = &g
-	return nil
+	return err
 }
 
 // body returns what a queue entry stores for a hold.
@@ -93,13 +92,12 @@ func (a *attempt) body(hold string) (value, info string) {
 
 // queueAt makes the call wait for the n-th key.
 func (a *attempt) queueAt(n int) {
-	if a.queued != nil && a.at == n {
+	if a.wait.Queued != nil && a.at == n {
 		return
 	}
 	a.leave()
 	line := a.lock.Manager.Queue.Enter(a.lock.keys[n], a.lock.redisKeyOf(n))
-	a.queued, a.at = waitqueue.NewEntry(line, &a.lock.entrySpec, false, a.body), n
-	a.wait.Queued = a.queued
+	a.wait.Queued, a.at = waitqueue.NewEntry(line, &a.lock.entrySpec, false, a.body), n
 }
 
 // end releases all that the call still has when it ends.
@@ -110,13 +108,13 @@ func (a *attempt) end() {
 
 // leave cancels the queue entry.
 func (a *attempt) leave() {
-	if a.queued == nil {
+	if a.wait.Queued == nil {
 		return
 	}
 	a.giveUp()
-	a.queued.Leave()
-	a.queued.Line.Exit()
-	a.queued, a.wait.Queued = nil, nil
+	a.wait.Queued.Leave()
+	a.wait.Queued.Line.Exit()
+	a.wait.Queued = nil
 }
 
 // giveUp releases the one key that the entry was granted.

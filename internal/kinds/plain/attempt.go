@@ -22,10 +22,6 @@ type attempt struct {
 	*acquire.Target
 	wait *acquire.Wait
 
-	// The call's queue entry. It is nil if the call does not wait and may
-	// overtake waiters.
-	queued *waitqueue.Entry
-
 	first         string               // value of SET NX, "" before it is sent; the script may replace it
 	value         string               // value of the script, "" before it is sent
 	indeterminate script.Indeterminate // of the script
@@ -33,7 +29,7 @@ type attempt struct {
 
 // Try makes one attempt.
 func (a *attempt) Try(ctx context.Context) (*lease.Hold, error) {
-	if a.queued != nil {
+	if a.wait.Queued != nil {
 		return a.queue(ctx)
 	}
 	if a.first == "" && a.canFastPath() {
@@ -53,16 +49,16 @@ func (a *attempt) body(hold string) (value, info string) {
 // queue makes an attempt in the order of the queue. While the keys of an unfair
 // lock are not together, it overtakes the queue.
 func (a *attempt) queue(ctx context.Context) (*lease.Hold, error) {
-	sent, err := a.queued.Attempt(ctx)
+	s := a.wait.Queued.Settings // as requested: the entry may be inherited
+	g, err := a.wait.Queued.Attempt(ctx)
 	if acquire.Overtakes(err, &a.Settings) {
 		return a.overtake(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	g, s := a.queued.Granted(), a.queued.Settings // as requested: the entry may be inherited
 	p := ProtocolOf(a.RedisKey(), g.Body, s.MinHold > 0)
-	return a.Manager.Grant(a.wait.Caller, lease.Queued(&g, a.Key, p, sent, s))
+	return a.Manager.Grant(a.wait.Caller, lease.Queued(&g, a.Key, p, s))
 }
 
 // canFastPath reports whether SET NX may take the lock.
@@ -157,13 +153,14 @@ func (a *attempt) script(ctx context.Context) (*lease.Hold, error) {
 // Entry uses an inherited entry as it is: the value that the entry stores names
 // the client, not the call.
 func (a *attempt) Entry(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry {
-	if a.queued = left; left == nil {
-		a.queued = waitqueue.NewEntry(l, &a.Settings, false, a.body)
-		if a.first != "" {
-			a.queued.Earlier = lockspec.HoldOf(a.first)
-		}
+	if left != nil {
+		return left
 	}
-	return a.queued
+	w := waitqueue.NewEntry(l, &a.Settings, false, a.body)
+	if a.first != "" {
+		w.Earlier = lockspec.HoldOf(a.first)
+	}
+	return w
 }
 
 // grant makes the lease, which handles its own release from then on. If the

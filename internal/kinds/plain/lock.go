@@ -6,7 +6,6 @@ import (
 	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // Lock acquires a plain lock.
@@ -68,8 +67,5 @@ func (l *Lock) compete(w *acquire.Wait) (*lease.Hold, error) {
 	if !l.Settings.Fair {
 		return w.WaitForValid(line, a)
 	}
-	a.queued = waitqueue.NewEntry(line, &l.Settings, !w.Block, a.body)
-	defer a.queued.Leave()
-	w.Queued = a.queued
-	return w.Acquire(a.Try)
+	return w.QueueUp(line, a.body, a.Try)
 }

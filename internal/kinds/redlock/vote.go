@@ -118,13 +118,21 @@ func (r *round) read(node int, o driver.Result, epoch waitqueue.Epoch) vote {
 	}
 	if len(values) == 5 {
 		left, _ := driver.Int64(values[2], nil)
-		receivers, _ := driver.Int64(values[3], nil)
+		receivers, _ := driver.Int64(values[3], nil) // below -1 if the node has no list for the waiter
 		v.holder, _ = driver.String(values[4], nil)
 		v.left = time.Duration(left) * time.Millisecond
-		c := r.lock.nodes[node]
-		v.notifies = c.Queue.Listens(c.RedisKey(r.lock.Key), o.Sent, receivers, epoch)
+		v.notifies = receivers >= -1 && r.listens(node, o.Sent, receivers, epoch)
 	}
 	return v
+}
+
+// listens reports whether a notification of the node would reach the call. It
+// notes how many receivers the heartbeat of the request had.
+func (r *round) listens(node int, sent time.Time, receivers int64, epoch waitqueue.Epoch) bool {
+	c := r.lock.nodes[node]
+	key := c.RedisKey(r.lock.Key)
+	c.Queue.Heartbeat(key, sent, receivers)
+	return c.Queue.Reached(key) && receivers > 0 && c.Queue.Epoch(key) == epoch
 }
 
 // passes reports whether the node may grant the lock later.

@@ -9,8 +9,10 @@ import (
 
 	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // A waiting call for a RedLock is in the waiter list of each node that answered
@@ -51,7 +53,9 @@ func newWaiters(l *Lock, w *acquire.Wait) *waiters {
 		w.OwnerChanged = make(chan struct{}, 1)
 	}
 	for _, c := range l.nodes {
-		s.all = append(s.all, nodeEntry{name: c.Queue.Listen(c.RedisKey(l.Key), w.Nudge)})
+		name := c.Queue.NewHold() + ":" + string(lockspec.Quorum.Wait)
+		c.Queue.Listen(c.RedisKey(l.Key), name, w.Nudge)
+		s.all = append(s.all, nodeEntry{name: name})
 	}
 	return s
 }
@@ -98,9 +102,12 @@ func (s *waiters) end() {
 	}
 }
 
+// leave removes the waiter from the list of a node. The request is retried for
+// up to a second. A waiter that stays is removed by a release, or with the
+// list.
 func (s *waiters) leave(node int) {
 	c := s.lock.nodes[node]
-	c.Queue.Unwait(s.all[node].name, c.RedisKey(s.lock.Key))
+	c.Retrier.BestEffort(waitqueue.CancelOf(c.RedisKey(s.lock.Key), s.all[node].name, false))
 }
 
 // rest returns how long a call may wait for a notification after a failed

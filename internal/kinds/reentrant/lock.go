@@ -25,7 +25,7 @@ func (l Lock) Take(ctx context.Context, block, _ bool) (h *lease.Hold, waited bo
 		defer a.finish()
 		switch {
 		case l.Settings.Fair:
-			return a.queueUp(block)
+			return a.queueUp()
 		case block:
 			return a.waitLocally()
 		}
@@ -43,15 +43,12 @@ func (l Lock) Depth(ctx context.Context) int {
 }
 
 // queueUp acquires a fair lock in the order of the queue.
-func (a *attempt) queueUp(block bool) (*lease.Hold, error) {
+func (a *attempt) queueUp() (*lease.Hold, error) {
 	line := a.Manager.Queue.Enter(a.Key, a.protocol.RedisKey)
 	defer line.Exit()
-	a.queued = waitqueue.NewEntry(line, &a.Settings, !block, a.body)
-	defer a.queued.Leave()
-	a.wait.Queued = a.queued
 	a.wait.Owner.Join(&a.wait.Call)
 	defer a.wait.Owner.Leave(&a.wait.Call)
-	return a.wait.Acquire(a.Try)
+	return a.wait.QueueUp(line, a.body, a.Try)
 }
 
 // fastPath makes the first attempt of a call that may wait, before the call
@@ -99,12 +96,11 @@ func (a *attempt) waitLocally() (*lease.Hold, error) {
 
 // Entry makes an inherited entry take the lock for this call's owner.
 func (a *attempt) Entry(l *waitqueue.Line, left *waitqueue.Entry) *waitqueue.Entry {
-	if a.queued = left; left == nil {
-		a.queued = waitqueue.NewEntry(l, &a.Settings, false, a.body)
-	} else {
-		left.Rebind(a.body)
+	if left == nil {
+		return waitqueue.NewEntry(l, &a.Settings, false, a.body)
 	}
-	return a.queued
+	left.Rebind(a.body)
+	return left
 }
 
 // attempt is one call for a reentrant lock.
@@ -112,9 +108,6 @@ type attempt struct {
 	*acquire.Target
 	wait     *acquire.Wait
 	protocol Protocol // of the hold that this call would make
-	// The call's queue entry. It is nil if the call does not wait and may
-	// overtake waiters.
-	queued *waitqueue.Entry
 
 	indeterminate script.Indeterminate // of the requests that would make that hold
 }
@@ -128,7 +121,7 @@ func newAttempt(t *acquire.Target, w *acquire.Wait) *attempt {
 // more of the lease that the owner has.
 func (a *attempt) Try(ctx context.Context) (*lease.Hold, error) {
 	request := a.first
-	if a.queued != nil {
+	if a.wait.Queued != nil {
 		request = a.queue
 	}
 	return a.wait.Owner.Try(ctx, &a.wait.Call, request)
@@ -148,16 +141,15 @@ func (a *attempt) body(string) (owner, info string) {
 // queue requests a hold in the order of the queue. While the keys of an unfair
 // lock are not together, it overtakes the queue.
 func (a *attempt) queue(ctx context.Context) (*lease.Hold, error) {
-	sent, err := a.queued.Attempt(ctx)
+	g, err := a.wait.Queued.Attempt(ctx)
 	if acquire.Overtakes(err, &a.Settings) {
 		return a.overtake(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	g := a.queued.Granted()
 	p := a.protocol.HeldBy(a.protocol.Owner, g.Hold)
-	return a.wait.Owner.Grant(&a.wait.Call, lease.Queued(&g, a.Key, p, sent, &a.Settings))
+	return a.wait.Owner.Grant(&a.wait.Call, lease.Queued(&g, a.Key, p, &a.Settings))
 }
 
 // overtake requests the hold without the queue. A hold that the owner may have

@@ -5,7 +5,6 @@ import (
 
 	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // Lock acquires a read/write lock: to read or to write, by the kind in its
@@ -21,20 +20,16 @@ func (l Lock) Take(ctx context.Context, block, _ bool) (h *lease.Hold, waited bo
 		line := l.Manager.Queue.Enter(l.Key, l.RedisKey())
 		defer line.Exit()
 		a := &attempt{Target: l.Target, wait: w}
-		a.queued = waitqueue.NewEntry(line, &l.Settings, !block, a.body)
-		w.Queued = a.queued
 		w.Owner.Join(&w.Call)
 		defer w.Owner.Leave(&w.Call)
-		defer a.queued.Leave()
-		return w.Acquire(a.try)
+		return w.QueueUp(line, a.body, a.try)
 	})
 }
 
 // attempt is one call for a read/write lock.
 type attempt struct {
 	*acquire.Target
-	wait   *acquire.Wait
-	queued *waitqueue.Entry
+	wait *acquire.Wait
 }
 
 // try makes one attempt under the owner mutex: for the first level, or for one
@@ -50,11 +45,10 @@ func (a *attempt) body(string) (owner, info string) {
 
 // first requests a hold in the order of the queue.
 func (a *attempt) first(ctx context.Context) (*lease.Hold, error) {
-	sent, err := a.queued.Attempt(ctx)
+	g, err := a.wait.Queued.Attempt(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g := a.queued.Granted()
 	p := protocol{redisKey: a.RedisKey(), hold: g.Hold}
-	return a.wait.Owner.Grant(&a.wait.Call, lease.Queued(&g, a.Key, p, sent, a.wait.Settings))
+	return a.wait.Owner.Grant(&a.wait.Call, lease.Queued(&g, a.Key, p, a.wait.Settings))
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/relock-go/relock/internal/acquire"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
-	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // Lock acquires permits of a semaphore.
@@ -30,23 +29,20 @@ func (l *Lock) Take(ctx context.Context, block, _ bool) (h *lease.Hold, waited b
 func (l *Lock) compete(w *acquire.Wait) (*lease.Hold, error) {
 	line := l.Manager.Queue.Enter(l.Key, l.RedisKey())
 	defer line.Exit()
-	w.Queued = waitqueue.NewEntry(line, &l.Settings, !w.Block, l.body)
-	defer w.Queued.Leave()
-	return w.Acquire(func(ctx context.Context) (*lease.Hold, error) { return l.try(ctx, w) })
+	return w.QueueUp(line, l.body, func(ctx context.Context) (*lease.Hold, error) { return l.try(ctx, w) })
 }
 
 // try makes one attempt in the order of the queue.
 func (l *Lock) try(ctx context.Context, w *acquire.Wait) (*lease.Hold, error) {
-	sent, err := w.Queued.Attempt(ctx)
+	g, err := w.Queued.Attempt(ctx)
 	if errors.Is(err, errs.ErrLockAcquiredByOthers) {
 		return nil, fmt.Errorf("%w: none of %d permits is free", err, l.Settings.Permits)
 	}
 	if err != nil {
 		return nil, err
 	}
-	g := w.Queued.Granted()
 	p := protocol{l.RedisKey(), g.Hold}
-	return l.Manager.Grant(w.Caller, lease.Queued(&g, l.Key, p, sent, &l.Settings))
+	return l.Manager.Grant(w.Caller, lease.Queued(&g, l.Key, p, &l.Settings))
 }
 
 // body returns what the semaphore stores for a hold. It has no owner.
