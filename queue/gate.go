@@ -97,7 +97,7 @@ func (g *gates) serve(one *gate) {
 			return
 		case ctx.Err() == nil:
 			g.failed(one, err)
-			_ = g.process.queue.behind.wait(ctx, pause) // else the loop ends
+			_ = g.process.queue.wait(ctx, pause) // else the loop ends
 			pause = min(2*pause, mostPause)
 		}
 	}
@@ -143,7 +143,7 @@ func (g *gates) turn(ctx context.Context, one *gate, hold relock.Hold) (closed b
 	joins := one.joins
 	one.fails = false
 	g.mu.Unlock()
-	got, err := p.queue.takeBehind(ctx, one.lock)
+	got, err := p.queue.behind.takeBehind(ctx, one.lock)
 	if len(got.deliveries) == 1 {
 		r := &run{process: p, delivery: got.deliveries[0], start: time.Now(), slot: p.slots, lock: one.lock, held: hold}
 		r.ended = make(chan struct{})
@@ -162,7 +162,7 @@ func (g *gates) turn(ctx context.Context, one *gate, hold relock.Hold) (closed b
 	}
 	// No answer, WithMaxInFlight is reached, or a task is on its way behind
 	// it.
-	_ = p.queue.behind.wait(ctx, busyPause) // else the caller ends
+	_ = p.queue.wait(ctx, busyPause) // else the caller ends
 	return false
 }
 
@@ -208,7 +208,7 @@ func (g *gates) giveUp(one *gate) {
 func (g *gates) renew() {
 	q := g.process.queue
 	for {
-		if q.behind.wait(g.process.receiving, q.promised()/3) != nil {
+		if q.wait(g.process.receiving, q.promised()/3) != nil {
 			return
 		}
 		for some := range slices.Chunk(g.locks(), maxTogether) {

@@ -145,10 +145,10 @@ func (p *process) fetch(ctx context.Context) error {
 			return err
 		case err != nil:
 			p.queue.noteOutage(&out, err)
-			err = p.queue.receiver.wait(ctx, pause)
+			err = p.queue.wait(ctx, pause)
 			pause = min(2*pause, pollPeriod)
 		case !got.again && len(got.deliveries) < want:
-			err = p.queue.receiver.sleep(ctx, got.next)
+			err = p.queue.receiver.clock.sleep(ctx, got.next)
 			pause = firstPause
 		}
 		if err != nil {

@@ -78,10 +78,10 @@ func (r *run) report() {
 	defer close(r.reporting)
 	p, d := r.process, r.delivery
 	p.queue.runs.late(1)
-	what := d.doing.Load()
+	what := d.doing.String()
 	_ = p.guarded(d, func() error { // which logs a panic
 		p.queue.engine.Logger.Warn("relock: a function of a task still runs",
-			d.about("what", doings[what], "after", p.limit())...)
+			d.about("what", what, "after", p.limit())...)
 		if p.set.timeout > 0 && p.life.Err() == nil {
 			p.settle(d, fmt.Errorf("still runs after %v: %w", p.set.timeout, context.DeadlineExceeded), Backoff)
 		}
@@ -120,14 +120,3 @@ func (r *run) isOverdue() bool {
 	defer r.mu.Unlock()
 	return r.reporting != nil
 }
-
-// What is done for a delivery at a moment, for the report of a run that hangs.
-const (
-	doingFunction int32 = iota
-	doingReceived
-	doingBackoff
-	doingSettle
-	doingFinished
-)
-
-var doings = [...]string{"function", "hook Received", "WithBackoff", "settle", "hook Finished"}

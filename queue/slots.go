@@ -109,6 +109,6 @@ func (r *run) freeAhead() {
 // have found nothing.
 func (r *run) settledAhead() {
 	if r.slot == r.process.ahead && r.makesDue() {
-		r.process.queue.receiver.notify()
+		r.process.queue.due.notify()
 	}
 }

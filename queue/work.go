@@ -108,5 +108,5 @@ func (p *process) settle(d *Delivery, err error, backoff func(int, error) time.D
 		d.doing.Store(earlier)
 		err = d.Nack(p.life, min(max(0, pause), lockspec.MaxLease), err)
 	}
-	p.settled(d, err)
+	d.logSettled(err)
 }
