@@ -82,5 +82,5 @@ func (d double) Handle(ctx context.Context, one *Delivery, fn func(context.Conte
 	p := newProcess(ctx, d.queue, fn, processSettings{workers: 1})
 	p.life, p.stop = context.WithCancelCause(ctx)
 	defer p.stop(nil)
-	p.handle(&run{process: p, delivery: one})
+	p.handle(&run{of: &p.terms, delivery: one})
 }

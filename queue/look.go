@@ -92,3 +92,11 @@ func (q *Queue) Tasks(ctx context.Context, state State) iter.Seq2[TaskInfo, erro
 		}
 	}
 }
+
+// read returns a reading of the queue. One of no queue fails.
+func (q *Queue) read() *reading {
+	if q == nil {
+		return newReading(&base{})
+	}
+	return newReading(&q.base)
+}

@@ -66,11 +66,3 @@ func (q *Queue) ready(ctx context.Context) error {
 
 // wrap adds the operation and the name of the queue to err.
 func (q *Queue) wrap(op string, err error) error { return wrapped(op, q.Name(), err) }
-
-// read returns a reading of the queue. One of no queue fails.
-func (q *Queue) read() *reading {
-	if q == nil {
-		return newReading(&base{})
-	}
-	return newReading(&q.base)
-}
