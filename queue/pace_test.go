@@ -43,9 +43,9 @@ func TestLargeTasksOverASlowLink(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartTCP(t)
 	for name, tt := range map[string]struct {
-		rate  int // 4 MiB take 4 s, and the limit is 3 s; or 200 ms for 133 ms
+		rate  int // 4 MiB take 4 s, and the limit is 3 s; or 1.5 s for 1 s
 		lease time.Duration
-	}{"slow": {1 << 20, 30 * time.Second}, "short lease": {20 << 20, 400 * time.Millisecond}} {
+	}{"slow": {1 << 20, 30 * time.Second}, "short lease": {8 << 20 / 3, 3 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q, producer := slowLink(t, s, tt.rate, script.TaskReceive, queue.WithLease(tt.lease)), newQueue(t, s)
