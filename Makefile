@@ -26,7 +26,7 @@ lint:  ## gofmt, go vet, golangci-lint and go mod tidy -diff in every module
 fix:  ## The same, and mend what tools can: format, go.mod, the list of the API, findings with a remedy
 	@scripts/lint.sh -fix
 
-structure:  ## Print how large the packages, files and functions of the engine are
+structure:  ## Print how large the files and functions of the engine are, and which packages are knots of files
 	@scripts/structure.sh
 
 test:  ## Test what users import against a real redis-server, which is set up where it is missing, and an embedded etcd

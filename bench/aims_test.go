@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestAims(t *testing.T) {
@@ -25,26 +27,16 @@ func TestAims(t *testing.T) {
 		"wait p99 | the best of all others | at most 0.15 | 0.25 |\n",
 		"by a plain pair's |  | at least 0.85 | 0.70 |\n",
 	} {
-		if !strings.Contains(w.String(), want) {
-			t.Errorf("no %q in\n%s", want, w.String())
-		}
+		require.Contains(t, w.String(), want)
 	}
-	if rows := strings.Count(w.String(), "\n| ") - 1; rows != 4 {
-		t.Errorf("%d rows, some of figures that nothing has measured:\n%s", rows, w.String())
-	}
+	require.Equal(t, 5, strings.Count(w.String(), "\n| "), "of the head, and of what was measured:\n%s", w.String())
 }
 
 func TestEveryAimIsOfAFigureThatItsScenarioHas(t *testing.T) {
 	for _, a := range aims {
 		i := slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == a.scenario })
-		if i < 0 || a.figure != handOffTime && !slices.Contains(scenarios[i].needed(), a.figure) {
-			t.Errorf("%s: %s has no figure %q", a.what, a.scenario, a.figure)
-			continue
-		}
-		for _, library := range append(slices.Clone(a.others), a.library) {
-			if !slices.Contains(scenarios[i].libraries, library) {
-				t.Errorf("%s: %s is not measured in %s", a.what, library, a.scenario)
-			}
-		}
+		require.GreaterOrEqual(t, i, 0, a.scenario)
+		require.Contains(t, append(scenarios[i].needed(), handOffTime), a.figure, "%s: %s", a.what, a.scenario)
+		require.Subset(t, scenarios[i].libraries, append(slices.Clone(a.others), a.library), "%s: %s", a.what, a.scenario)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"time"
 )
 
@@ -46,7 +45,7 @@ func (r results) cell(scenario, library, figure string, format unit) (string, bo
 // compare runs each scenario several times. Libraries take turns within a
 // scenario, and each is first at times, so that a noisy moment does not hit all
 // runs of one library.
-func compare(all []scenario, libs []string, runs int) (results, error) {
+func compare(all []scenario, runs int) (results, error) {
 	m, err := describe()
 	r := results{Machine: m, Runs: runs, Figures: map[string]map[string][]figures{}}
 	if err != nil {
@@ -55,7 +54,7 @@ func compare(all []scenario, libs []string, runs int) (results, error) {
 	before := loadAverage()
 	for _, s := range all {
 		start := time.Now()
-		if r.Figures[s.name], err = s.compare(libs, runs); err != nil {
+		if r.Figures[s.name], err = s.compare(runs); err != nil {
 			return r, err
 		}
 		fmt.Fprintf(os.Stderr, "bench: %s took %v\n", s.name, time.Since(start).Round(time.Second))
@@ -65,11 +64,11 @@ func compare(all []scenario, libs []string, runs int) (results, error) {
 }
 
 // compare returns the figures of each run, by library.
-func (s scenario) compare(libs []string, runs int) (map[string][]figures, error) {
+func (s scenario) compare(runs int) (map[string][]figures, error) {
 	if s.outside != nil {
-		return s.elsewhere(libs, runs)
+		return s.elsewhere(runs)
 	}
-	turns := s.turns(libs, runs)
+	turns := s.turns(runs)
 	measured := make([]figures, len(turns))
 	measure := func(i int) (err error) {
 		measured[i], err = s.measure(turns[i])
@@ -84,14 +83,10 @@ func (s scenario) compare(libs []string, runs int) (map[string][]figures, error)
 }
 
 // turns returns which library each run is of.
-func (s scenario) turns(libs []string, runs int) (turns []string) {
+func (s scenario) turns(runs int) (turns []string) {
 	for n := range runs {
 		first := n % len(s.libraries)
-		for _, library := range slices.Concat(s.libraries[first:], s.libraries[:first]) {
-			if slices.Contains(libs, library) {
-				turns = append(turns, library)
-			}
-		}
+		turns = append(append(turns, s.libraries[first:]...), s.libraries[:first]...)
 	}
 	return turns
 }

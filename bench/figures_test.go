@@ -1,10 +1,10 @@
 package main
 
 import (
-	"errors"
-	"math"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 const ms = int64(time.Millisecond)
@@ -23,9 +23,7 @@ func TestGrantFigures(t *testing.T) {
 		load: load{Processes: 2, Goroutines: 1}, reports: twoProcesses(), commands: 40, trip: 100 * time.Microsecond,
 	}
 	got, err := grantFigures(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, want := range map[string]float64{
 		perSecond:    400,     // 4 in 10 ms
 		waitMax:      0.0035,  // asked at 2, got at 5.5
@@ -37,41 +35,30 @@ func TestGrantFigures(t *testing.T) {
 		handOffPings: 7.5,     //
 		turns:        1,       // p99 of 3.5 ms by 2 x the mean hold of 1.75 ms
 	} {
-		if math.Abs(got[name]-want) > 1e-9 {
-			t.Errorf("%s = %v, want %v", name, got[name], want)
-		}
+		require.InDelta(t, want, got[name], 1e-9, name)
 	}
 }
 
 func TestGrantFiguresRefuseTwoHolders(t *testing.T) {
 	reports := twoProcesses()
 	reports[1].Grants[0][0].Got = 2*ms - 1
-	if _, err := grantFigures(outcome{reports: reports}); !errors.Is(err, errMore) {
-		t.Errorf("two holders together: %v, want %v", err, errMore)
-	}
+	_, err := grantFigures(outcome{reports: reports})
+	require.ErrorIs(t, err, errMore)
 }
 
 func TestGrantFiguresOfNothing(t *testing.T) {
 	f, err := grantFigures(outcome{reports: []report{{}, {}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.check(busy.needed()...); err == nil {
-		t.Error("a run without any grant is no failure")
-	}
+	require.NoError(t, err)
+	require.Error(t, f.check(busy.needed()...), "a run without any grant is no failure")
 }
 
 func TestCountFigures(t *testing.T) {
 	got, err := countFigures(outcome{
 		reports: []report{{Counts: []int64{10, 40, 50}, Time: time.Second / 2, Mallocs: 1000}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, want := range map[string]float64{perSecond: 200, allocations: 10, slowest: 0.25} {
-		if got[name] != want {
-			t.Errorf("%s = %v, want %v", name, got[name], want)
-		}
+		require.Equal(t, want, got[name], name)
 	}
 }
 
@@ -81,11 +68,8 @@ func TestNestedFigures(t *testing.T) {
 		Outer:  []time.Duration{100 * pairsInBlock, 200 * pairsInBlock, 300 * pairsInBlock},
 		Nested: []time.Duration{50 * pairsInBlock, 200 * pairsInBlock, 270 * pairsInBlock},
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if math.Abs(got[outerPair]-200e-9) > 1e-15 || math.Abs(got[nestedPair]-200e-9) > 1e-15 ||
-		math.Abs(got[nestedShare]-0.9) > 1e-9 || math.Abs(got[byPlain]-0.9) > 1e-9 {
-		t.Errorf("nested figures = %v", got)
+	require.NoError(t, err)
+	for name, want := range map[string]float64{outerPair: 200e-9, nestedPair: 200e-9, nestedShare: 0.9, byPlain: 0.9} {
+		require.InEpsilon(t, want, got[name], 1e-7, name)
 	}
 }

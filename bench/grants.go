@@ -28,7 +28,7 @@ func traceGrants(l load, lib library) (report, error) {
 	var stuck atomic.Int64
 	err = inParallel(l.Goroutines, func(i int) error {
 		for time.Now().Before(end) {
-			g, err := traced(ctx, l, mutexes[i])
+			g, err := oneGrant(ctx, l, mutexes[i])
 			if ctx.Err() != nil {
 				stuck.Add(1)
 				return nil
@@ -44,7 +44,7 @@ func traceGrants(l load, lib library) (report, error) {
 	return r, err
 }
 
-func traced(ctx context.Context, l load, m mutex) (g grant, err error) {
+func oneGrant(ctx context.Context, l load, m mutex) (g grant, err error) {
 	g.Asked = clock()
 	if err := m.Lock(ctx); err != nil {
 		return g, err

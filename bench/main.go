@@ -4,11 +4,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 )
 
 func main() {
@@ -26,35 +24,28 @@ func main() {
 
 // settings are the options of the command line.
 type settings struct {
-	libs      []string
-	scenarios *regexp.Regexp // to run; nil means all
+	scenarios *regexp.Regexp // to run; nil and "." mean all
 	runs      int
 	smoke     bool
 	queues    bool
 	out       string
-	into      []string
+	into      string
 }
 
-func parse() settings {
-	libs := flag.String("libs", strings.Join(knownLibraries(), ","), "libraries to compare")
-	runs := flag.Int("runs", 5, "runs, of which the medians count")
-	smoke := flag.Bool("smoke", false, "run everything once and for a moment, to see that it runs")
-	out := flag.String("out", "", "folder for the tables, the plot and all figures")
-	into := flag.String("into", "", "files to put the main tables into, between their marks")
-	queues := flag.Bool("queues", false, "compare task queues")
-	var only *regexp.Regexp
+func parse() (s settings) {
+	flag.IntVar(&s.runs, "runs", 5, "runs, of which the medians count")
+	flag.BoolVar(&s.smoke, "smoke", false, "run everything once and for a moment, to see that it runs")
+	flag.StringVar(&s.out, "out", "", "folder for the tables, the plot and all figures")
+	flag.StringVar(&s.into, "into", "", "file to put the main tables into, between its marks")
+	flag.BoolVar(&s.queues, "queues", false, "compare task queues")
 	flag.Func("run", "run the scenarios whose names this regexp matches; unless it is \".\", "+
 		"figures are only printed", func(text string) (err error) {
-		only, err = regexp.Compile(text)
+		s.scenarios, err = regexp.Compile(text)
 		return err
 	})
 	flag.Parse()
-	s := settings{libs: strings.Split(*libs, ","), runs: *runs, smoke: *smoke, queues: *queues, out: *out}
-	if only != nil && only.String() != "." {
-		s.scenarios, s.out, *into = only, "", ""
-	}
-	if *into != "" {
-		s.into = strings.Split(*into, ",")
+	if s.scenarios != nil && s.scenarios.String() != "." {
+		s.out, s.into = "", ""
 	}
 	return s
 }
@@ -65,9 +56,9 @@ func (s settings) run() error {
 		return err
 	}
 	if s.smoke {
-		return smoke(chosen, s.libs)
+		return smoke(chosen)
 	}
-	r, err := compare(chosen, s.libs, s.runs)
+	r, err := compare(chosen, s.runs)
 	if err != nil {
 		return err
 	}
@@ -81,31 +72,22 @@ func (s settings) run() error {
 
 // smoke runs everything once. Its figures mean nothing, but none may be
 // missing, as in every run.
-func smoke(chosen []scenario, libs []string) error {
+func smoke(chosen []scenario) error {
 	for i := range chosen {
 		chosen[i] = chosen[i].short()
 	}
-	r, err := compare(chosen, libs, 1)
+	r, err := compare(chosen, 1)
 	if err != nil {
 		return err
 	}
+	svg, err := drawn(tables, r)
 	fmt.Printf("%d scenarios ran with all their libraries; %d bytes of tables, %d of plot\n",
-		len(chosen), len(page(r, false))+len(taskPage(r)), len(plot(panels(tables, r))))
-	return nil
+		len(chosen), len(page(r, false))+len(taskPage(r)), len(svg))
+	return err
 }
 
-// knownLibraries returns the names of all libraries.
-func knownLibraries() []string {
-	return slices.Concat(slices.Sorted(maps.Keys(libraries)), bothQueues, onEtcd.libraries)
-}
-
-// chosen returns the scenarios to run. It fails if a name is unknown.
+// chosen returns the scenarios to run. It fails if there are none.
 func (s settings) chosen() ([]scenario, error) {
-	for _, name := range s.libs {
-		if !slices.Contains(knownLibraries(), name) {
-			return nil, fmt.Errorf("no library %q", name)
-		}
-	}
 	all := slices.Clone(scenarios)
 	switch {
 	case s.smoke:
@@ -130,10 +112,10 @@ func (s settings) write(r results) (err error) {
 	return errors.Join(err, s.insert(page(r, true)))
 }
 
-// insert puts the tables into the files of the command line.
-func (s settings) insert(tables string) (err error) {
-	for _, path := range s.into {
-		err = errors.Join(err, insert(path, tables))
+// insert puts the tables into the file of the command line.
+func (s settings) insert(tables string) error {
+	if s.into == "" {
+		return nil
 	}
-	return err
+	return insert(s.into, tables)
 }

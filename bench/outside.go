@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 )
 
 // program is a program of another module that measures, so that bench does not
@@ -25,16 +24,12 @@ func (p program) run(result any, args ...string) error {
 
 // elsewhere returns the figures of each run of a scenario that a program
 // measures, by library.
-func (s scenario) elsewhere(libs []string, runs int) (map[string][]figures, error) {
+func (s scenario) elsewhere(runs int) (map[string][]figures, error) {
 	all, err := s.outside(s.load, runs)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
 	for library, measured := range all {
-		if !slices.Contains(libs, library) {
-			delete(all, library)
-			continue
-		}
 		for _, f := range measured {
 			if err := f.check(s.needs...); err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", s.name, library, err)

@@ -1,118 +1,81 @@
 package main
 
 import (
-	"fmt"
-	"html"
+	"image/color"
 	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// panel is one figure for all libraries, as horizontal bars.
-type panel struct {
-	title string
-	bars  []bar
-}
+// The colours of our libraries, and of the others.
+var (
+	oursColour = color.RGBA{R: 0x09, G: 0x69, B: 0xda, A: 0xff}
+	restColour = color.RGBA{R: 0xaf, G: 0xb8, B: 0xc1, A: 0xff}
+)
 
-type bar struct {
-	label, value string
-	length       float64 // 0 to 1
-	least, most  float64 // of the runs, on the same scale
-	ours         bool
-}
-
-func panels(all []table, r results) []panel {
-	var found []panel
-	for _, t := range all {
-		for _, c := range t.columns {
-			if c.plotted != "" {
-				found = append(found, t.panel(r, c))
-			}
-		}
-	}
-	return found
-}
-
-func (t table) panel(r results, c column) panel {
-	p := panel{title: c.plotted + ": more is better"}
+// panel draws one figure for all libraries that have it, as horizontal bars
+// from 0. A line goes from the least of the runs to the most.
+func (t table) panel(r results, c column) *plot.Plot {
+	p := plot.New()
+	p.Title.TextStyle.Font.Size = vg.Points(11)
+	p.Title.Text = c.plotted + ": more is better"
 	if c.less {
-		p.title = c.plotted + ": less is better"
+		p.Title.Text = c.plotted + ": less is better"
 	}
-	longest := 0.0
-	for _, library := range t.libraries {
-		for _, value := range r.all(c.scenario, library, c.figure) {
-			longest = max(longest, value)
+	var names []string
+	for i := len(t.libraries) - 1; i >= 0; i-- { // from below
+		library := t.libraries[i]
+		if values := r.all(c.scenario, library, c.figure); len(values) > 0 {
+			t.bar(p, values, len(names), strings.HasPrefix(library, ours), c.unit(median(values))+t.advantage(r, c, library))
+			names = append(names, library)
 		}
 	}
-	for _, library := range t.libraries {
-		values := r.all(c.scenario, library, c.figure)
-		if len(values) == 0 {
-			continue
-		}
-		b := bar{
-			label: library, value: c.unit(median(values)) + t.advantage(r, c, library), ours: strings.HasPrefix(library, ours),
-		}
-		if longest > 0 {
-			b.length, b.least, b.most = median(values)/longest, percentile(values, 0)/longest, percentile(values, 100)/longest
-		}
-		p.bars = append(p.bars, b)
+	if len(names) > 0 {
+		p.NominalY(names...)
 	}
+	p.Y.Padding = vg.Points(12) // for wider fonts, too
+	p.HideX()
+	p.X.Min, p.X.Max = 0, p.X.Max*1.6 // has the figures
 	return p
 }
 
-// Sizes of the plot, in pixels.
-const (
-	panelWidth  = 440
-	labelWidth  = 118
-	longestBar  = 190
-	barPitch    = 17
-	barHeight   = 12
-	panelMargin = 14
-	titleHeight = 24
-	inARow      = 2
-)
+func (t table) bar(p *plot.Plot, values []float64, at int, ours bool, label string) {
+	least, middle, most := percentile(values, 0), median(values), percentile(values, 100)
+	bar, _ := plotter.NewBarChart(plotter.Values{middle}, vg.Points(9)) // fails without a value
+	bar.Horizontal, bar.XMin, bar.Color, bar.LineStyle.Width = true, float64(at), restColour, 0
+	if ours {
+		bar.Color = oursColour
+	}
+	end := plotter.XYs{{X: most, Y: float64(at)}}
+	spread, _ := plotter.NewLine(plotter.XYs{{X: least, Y: float64(at)}, end[0]})
+	name, _ := plotter.NewLabels(plotter.XYLabels{XYs: end, Labels: []string{label}})
+	name.Offset.X = vg.Points(4)
+	name.TextStyle[0].YAlign = text.YCenter
+	p.Add(bar, spread, name)
+}
 
-// plot draws panels as SVG, two in a row. Bars start at 0 and are proportional
-// to their figures, and a line goes from the least of the runs to the most.
-func plot(all []panel) string {
-	var body strings.Builder
-	y := panelMargin
-	for i := 0; i < len(all); i += inARow {
-		row := all[i:min(i+inARow, len(all))]
-		most := 0
-		for k, p := range row {
-			p.draw(&body, panelMargin+k*panelWidth, y)
-			most = max(most, len(p.bars))
+// drawn returns the plotted figures as SVG, two in a row.
+func drawn(all []table, r results) (string, error) {
+	plot.DefaultFont.Variant, plotter.DefaultFont.Variant = "Sans", "Sans"
+	var panels []*plot.Plot
+	for _, t := range all {
+		for _, c := range t.columns {
+			if c.plotted != "" {
+				panels = append(panels, t.panel(r, c))
+			}
 		}
-		y += titleHeight + most*barPitch + panelMargin
 	}
-	width := panelMargin + inARow*panelWidth
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d"`+
-		` font-family="sans-serif" font-size="11">
-<rect width="100%%" height="100%%" fill="#fff"/>
-%s</svg>
-`, width, y, width, y, body.String())
-}
-
-func (p panel) draw(w *strings.Builder, x, y int) {
-	fmt.Fprintf(w, "<text x=\"%d\" y=\"%d\" font-size=\"12\" font-weight=\"bold\" fill=\"#24292f\">%s</text>\n",
-		x, y+12, html.EscapeString(p.title))
-	for i, b := range p.bars {
-		b.draw(w, x, y+titleHeight+i*barPitch)
+	tiles := draw.Tiles{Cols: 2, Rows: (len(panels) + 1) / 2, PadX: 10, PadY: 10, PadTop: 5, PadLeft: 5}
+	canvas := vgsvg.New(vg.Points(660), vg.Points(float64(tiles.Rows)*150))
+	for i, p := range panels {
+		p.Draw(tiles.At(draw.New(canvas), i%2, i/2))
 	}
-}
-
-func (b bar) draw(w *strings.Builder, x, y int) {
-	fill := "#afb8c1"
-	if b.ours {
-		fill = "#0969da"
-	}
-	length, base := b.length*longestBar, y+barHeight-2
-	fmt.Fprintf(w, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\" fill=\"#57606a\">%s</text>",
-		x+labelWidth-6, base, html.EscapeString(b.label))
-	fmt.Fprintf(w, "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>",
-		x+labelWidth, y, max(length, 1), barHeight, fill)
-	left := float64(x + labelWidth)
-	fmt.Fprintf(w, "<path d=\"M%.1f %dH%.1f\" stroke=\"#24292f\"/>",
-		left+b.least*longestBar, y+barHeight/2, left+b.most*longestBar)
-	fmt.Fprintf(w, "<text x=\"%.1f\" y=\"%d\" fill=\"#24292f\">%s</text>\n",
-		left+max(length, b.most*longestBar)+5, base, html.EscapeString(b.value))
+	var w strings.Builder
+	_, err := canvas.WriteTo(&w)
+	return strings.ReplaceAll(w.String(), "Liberation Sans", "sans-serif"), err // has its widths
 }

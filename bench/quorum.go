@@ -14,14 +14,7 @@ import (
 )
 
 // quorum is a contended key on three independent servers.
-var quorum = scenario{
-	name: "quorum", libraries: []string{oursQuorum, redsyncQuorum}, servers: independent(3),
-	load: load{
-		Work: "trace", Processes: 2, Goroutines: 2, OneKey: true,
-		Hold: 2 * time.Millisecond, Duration: 1500 * time.Millisecond,
-	},
-	figures: grantFigures,
-}
+var quorum = on(independent(3), traced("quorum", 2, 2, 2*time.Millisecond, oursQuorum, redsyncQuorum))
 
 // quorumLease is short, because relock does not count a server that was started
 // less than the largest lease ago.

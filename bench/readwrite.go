@@ -15,14 +15,7 @@ var readWriteLibraries = []string{oursReading, handReading, oursWriting, handWri
 
 // shared64 is goroutines of one process with the same key. Those that read hold
 // it together.
-var shared64 = scenario{
-	name: "shared 64", libraries: readWriteLibraries,
-	load: load{
-		Work: "count", Processes: 1, Goroutines: 64, OneKey: true, Together: 64,
-		Ramp: 150 * time.Millisecond, Duration: 600 * time.Millisecond,
-	},
-	figures: countFigures,
-}
+var shared64 = together("shared 64", 64, 64, 0, readWriteLibraries...)
 
 func newRelockReading(address string, _ int) (library, error) {
 	return relockWith(address,

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/relock-go/relock"
+import (
+	"time"
+
+	"github.com/relock-go/relock"
+)
 
 type relockLibrary struct {
 	client *relock.Client
@@ -17,6 +21,13 @@ func newRelockFair(address string, _ int) (library, error) {
 
 func newRelockReentrant(address string, _ int) (library, error) {
 	return relockWith(address, reentrantLock)
+}
+
+func newRelockReplicated(address string, _ int) (library, error) {
+	confirmed := func(key string, client *relock.Client) mutex {
+		return relock.NewRedisLock(key, client, relock.WithReplicas(1, time.Second))
+	}
+	return relockWith(address, confirmed)
 }
 
 func plainLock(key string, client *relock.Client) mutex { return relock.NewRedisLock(key, client) }

@@ -14,14 +14,7 @@ const permitLimit = 8
 
 // permits is goroutines of one process that want one of few permits. They hold
 // it for a moment.
-var permits = scenario{
-	name: "permits", libraries: []string{oursPermits, oursPermitsFair, handPermits},
-	load: load{
-		Work: "count", Processes: 1, Goroutines: 64, OneKey: true, Together: permitLimit, Hold: time.Millisecond,
-		Ramp: 200 * time.Millisecond, Duration: time.Second,
-	},
-	figures: countFigures,
-}
+var permits = together("permits", 64, permitLimit, time.Millisecond, oursPermits, oursPermitsFair, handPermits)
 
 func newRelockPermits(address string, _ int) (library, error) {
 	return relockWith(address, newPermit)

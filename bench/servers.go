@@ -42,6 +42,16 @@ func withReplica() (servers, error) {
 	return all, err
 }
 
+// replicated is 64 goroutines, each with its own key, on a server with one
+// replica. Only the first library waits for the replica.
+var replicated = on(withReplica, counted("replicated", 64, oursReplicated, ours))
+
+// on returns the scenario with its own servers.
+func on(start func() (servers, error), s scenario) scenario {
+	s.servers = start
+	return s
+}
+
 func (a servers) stop() {
 	for _, s := range append(a.nodes, a.replicas...) {
 		s.stop()

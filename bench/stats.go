@@ -1,37 +1,13 @@
 package main
 
-import (
-	"math"
-	"slices"
-)
+import "github.com/aclements/go-moremath/stats"
 
 // percentile returns a percentile of the values, or NaN if there are none.
-func percentile(values []float64, p int) float64 {
-	if len(values) == 0 {
-		return math.NaN()
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[min(len(sorted)*p/100, len(sorted)-1)]
+func percentile(values []float64, p float64) float64 {
+	return stats.Sample{Xs: values}.Quantile(p / 100)
 }
 
-// median returns NaN if there are no values. Of an even number it returns the
-// mean of the two in the middle.
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return math.NaN()
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
-}
-
-func sum(values []float64) (total float64) {
-	for _, v := range values {
-		total += v
-	}
-	return total
-}
-
-func mean(values []float64) float64 { return sum(values) / float64(len(values)) }
+func median(values []float64) float64 { return percentile(values, 50) }
 
 // advantage returns how many times better base is than other. Above 1 it is
 // better.

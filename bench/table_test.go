@@ -2,8 +2,7 @@ package main
 
 import (
 	"encoding/xml"
-	"errors"
-	"io"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func someResults() results {
@@ -49,17 +50,14 @@ func TestTable(t *testing.T) {
 | rueidislock | - | - | - |
 
 `
-	if got := w.String(); got != want {
-		t.Errorf("table:\n%s\nwant:\n%s", got, want)
-	}
+	require.Equal(t, want, w.String())
 }
 
 func TestShortTableHasTheMainColumns(t *testing.T) {
 	var w strings.Builder
 	someTable().write(&w, someResults(), true)
-	if got := w.String(); strings.Contains(got, "wait") || !strings.Contains(got, "per second") {
-		t.Errorf("short table:\n%s", got)
-	}
+	require.NotContains(t, w.String(), "wait")
+	require.Contains(t, w.String(), "per second")
 }
 
 func TestShortFormLeavesOutATableWithoutMainColumns(t *testing.T) {
@@ -67,41 +65,28 @@ func TestShortFormLeavesOutATableWithoutMainColumns(t *testing.T) {
 	details := someTable()
 	details.columns = details.columns[1:]
 	details.write(&w, someResults(), true)
-	if got := w.String(); got != "" {
-		t.Errorf("short table:\n%s", got)
-	}
+	require.Empty(t, w.String())
 }
 
 func TestEveryColumnIsOfAFigureThatItsScenarioHas(t *testing.T) {
 	counted, err := countFigures(outcome{reports: []report{{Counts: []int64{1}, Time: 1}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	granted, err := grantFigures(outcome{load: load{Processes: 2, Goroutines: 1}, reports: twoProcesses(), trip: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	known := map[string]figures{
 		"count": counted, "trace": granted, "nest": {outerPair: 1, nestedPair: 1, nestedShare: 1, byPlain: 1},
 	}
 	for _, table := range tables {
 		for _, c := range table.columns {
 			i := slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == c.scenario })
-			if i < 0 {
-				t.Errorf("%s: no scenario %q", c.heading, c.scenario)
-				continue
+			require.GreaterOrEqual(t, i, 0, "%s: no scenario %q", c.heading, c.scenario)
+			if scenarios[i].outside == nil {
+				require.Contains(t, known[scenarios[i].load.Work], c.figure, "%s: %s", c.heading, c.scenario)
 			}
-			if _, ok := known[scenarios[i].load.Work][c.figure]; !ok && scenarios[i].outside == nil {
-				t.Errorf("%s: %s has no figure %q", c.heading, c.scenario, c.figure)
+			if !strings.HasPrefix(c.figure, handOffTime) {
+				require.Contains(t, scenarios[i].needed(), c.figure, "%s: %s", c.heading, c.scenario)
 			}
-			if !strings.HasPrefix(c.figure, handOffTime) && !slices.Contains(scenarios[i].needed(), c.figure) {
-				t.Errorf("%s: a run of %s without a %q is no failure", c.heading, c.scenario, c.figure)
-			}
-			for _, library := range table.libraries {
-				if !slices.Contains(scenarios[i].libraries, library) {
-					t.Errorf("%s: %s is not measured in %s", c.heading, library, c.scenario)
-				}
-			}
+			require.Subset(t, scenarios[i].libraries, table.libraries, "%s: %s", c.heading, c.scenario)
 		}
 	}
 }
@@ -123,82 +108,71 @@ func TestUnits(t *testing.T) {
 		{share(0.756), "0.76"},
 		{one(19.04), "19.0"},
 	} {
-		if tt.got != tt.want {
-			t.Errorf("got %q, want %q", tt.got, tt.want)
-		}
+		require.Equal(t, tt.want, tt.got)
 	}
 }
 
 func TestPlotIsWellFormed(t *testing.T) {
-	svg := plot(panels([]table{someTable()}, someResults()))
-	for decoder := xml.NewDecoder(strings.NewReader(svg)); ; {
-		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatalf("%v in\n%s", err, svg)
-		}
-	}
-	for _, want := range []string{
-		"speed &lt;of all&gt;: more is better", ">12,345<", ">4,000 [3.1×]<",
-		`d="M178.2 61H209.0"`, `width="190.0"`, `width="61.6"`,
-	} {
-		if !strings.Contains(svg, want) {
-			t.Errorf("the plot has no %s:\n%s", want, svg)
-		}
-	}
-	if strings.Contains(svg, rueidisDefault) {
-		t.Error("a library without the figure has a bar")
-	}
-}
-
-func TestPlotOfLessIsBetterSaysSo(t *testing.T) {
 	tbl := someTable()
 	tbl.columns[1].plotted = "wait"
-	all := panels([]table{tbl}, someResults())
-	if len(all) != 2 || all[1].title != "wait: less is better" || all[1].bars[1].length != 0.5 {
-		t.Errorf("panels: %+v", all)
+	svg, err := drawn([]table{tbl}, someResults())
+	require.NoError(t, err)
+	require.NoError(t, xml.Unmarshal([]byte(svg), new(any)), svg)
+	for _, want := range []string{
+		"speed &lt;of all&gt;: more is better", ">12,345<", ">4,000 [3.1×]<", "wait: less is better", ">1.00 ms [0.50×]<",
+	} {
+		require.Contains(t, svg, want)
 	}
+	require.NotContains(t, svg, rueidisDefault, "a library without the figure has a bar")
+}
+
+// Bars start at 0 and are proportional to their figures. A line goes from the
+// least of the runs to the most.
+func TestBars(t *testing.T) {
+	svg, err := drawn([]table{someTable()}, someResults())
+	require.NoError(t, err)
+	x := func(pattern string, n int) (from, to float64) {
+		found := regexp.MustCompile(pattern).FindAllStringSubmatch(svg, -1)
+		require.Len(t, found, 2)
+		_, err := fmt.Sscan(found[n][1]+" "+found[n][2], &from, &to)
+		require.NoError(t, err)
+		return from, to
+	}
+	const bar = `d="M([0-9.]+),[0-9.L]+,[0-9.]+L([0-9.]+),.*fill:#(?:AFB8C1|0969DA)"`
+	raw, to := x(bar, 0)
+	zero, longest := x(bar, 1)
+	require.Equal(t, zero, raw)
+	require.InDelta(t, 4000./12345, (to-zero)/(longest-zero), 0.001)
+	least, most := x(`d="M([0-9.]+),[0-9.]+L([0-9.]+),[0-9.]+" style="fill:none`, 0)
+	require.InDelta(t, 3000./4000, (least-zero)/(to-zero), 0.001)
+	require.InDelta(t, 5000./4000, (most-zero)/(to-zero), 0.001)
 }
 
 func TestSaveAndInsert(t *testing.T) {
 	dir := t.TempDir()
-	if err := save(filepath.Join(dir, "results"), someResults()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, save(filepath.Join(dir, "results"), someResults()))
 	for _, name := range []string{"results.md", "results.svg", "results.json"} {
-		if info, err := os.Stat(filepath.Join(dir, "results", name)); err != nil || info.Size() == 0 {
-			t.Errorf("%s: %v", name, err)
-		}
+		text, err := os.ReadFile(filepath.Join(dir, "results", name))
+		require.NoError(t, err)
+		require.NotEmpty(t, text, name)
 	}
 	path := filepath.Join(dir, "README.md")
-	if err := os.WriteFile(path, []byte("before\n"+beginMark+"old\n"+endMark+"after\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("before\n"+beginMark+"old\n"+endMark+"after\n"), 0o600))
 	for range 2 { // the second time over its own text
-		if err := insert(path, page(someResults(), true)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, insert(path, page(someResults(), true)))
 	}
 	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "before\n" + beginMark + page(someResults(), true) + endMark + "after\n"; string(got) != want {
-		t.Errorf("file:\n%s\nwant:\n%s", got, want)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "before\n"+beginMark+page(someResults(), true)+endMark+"after\n", string(got))
 }
 
 func TestInsertNeedsBothMarks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "README.md")
-	if err := os.WriteFile(path, []byte("text\n"+beginMark), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := insert(path, page(someResults(), true)); err == nil {
-		t.Error("a file without the second mark was accepted")
-	}
-	if got, _ := os.ReadFile(path); string(got) != "text\n"+beginMark {
-		t.Errorf("the file was changed: %s", got)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("text\n"+beginMark), 0o600))
+	require.Error(t, insert(path, page(someResults(), true)), "the second mark is missing")
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "text\n"+beginMark, string(got))
 }
 
 func TestVersions(t *testing.T) {
@@ -207,11 +181,7 @@ func TestVersions(t *testing.T) {
 		{Path: "golang.org/x/sys", Version: "v0.47.0"},
 		{Path: "github.com/gomodule/redigo", Version: "v1.9.3"},
 	})
-	if want := []string{
-		"github.com/gomodule/redigo v1.9.3", "github.com/redis/rueidis v1.0.79",
-	}; !slices.Equal(got, want) {
-		t.Errorf("versions = %v, want %v", got, want)
-	}
+	require.Equal(t, []string{"github.com/gomodule/redigo v1.9.3", "github.com/redis/rueidis v1.0.79"}, got)
 }
 
 func TestFieldOf(t *testing.T) {
@@ -219,9 +189,7 @@ func TestFieldOf(t *testing.T) {
 	for field, want := range map[string]string{
 		"redis_version": "7.0.15", "model name": "A CPU @ 2.00GHz: two", "version": "",
 	} {
-		if got := fieldOf(text, field); got != want {
-			t.Errorf("%s = %q, want %q", field, got, want)
-		}
+		require.Equal(t, want, fieldOf(text, field), field)
 	}
 }
 
@@ -230,24 +198,13 @@ func TestSettingsKnowTheirNames(t *testing.T) {
 		settings settings
 		want     int // scenarios; -1 is a mistake
 	}{
-		"all":              {settings{libs: []string{ours}}, len(scenarios)},
-		"one":              {settings{libs: []string{ours}, scenarios: regexp.MustCompile("^busy$")}, 1},
-		"several":          {settings{libs: []string{ours}, scenarios: regexp.MustCompile("distinct|etcd")}, 5},
-		"unknown scenario": {settings{libs: []string{ours}, scenarios: regexp.MustCompile("nothing")}, -1},
-		"unknown library":  {settings{libs: []string{"nothing"}}, -1},
+		"all":              {settings{}, len(scenarios)},
+		"one":              {settings{scenarios: regexp.MustCompile("^busy$")}, 1},
+		"several":          {settings{scenarios: regexp.MustCompile("distinct|etcd")}, 5},
+		"unknown scenario": {settings{scenarios: regexp.MustCompile("nothing")}, -1},
 	} {
 		got, err := tt.settings.chosen()
-		if (err != nil) != (tt.want < 0) || err == nil && len(got) != tt.want {
-			t.Errorf("%s: %d scenarios, %v", name, len(got), err)
-		}
-	}
-}
-
-// Names of libraries are joined by commas on the command line.
-func TestNamesOfLibraries(t *testing.T) {
-	for _, name := range knownLibraries() {
-		if strings.Contains(name, ",") {
-			t.Errorf("the name %q has a comma", name)
-		}
+		require.Equal(t, tt.want < 0, err != nil, "%s: %v", name, err)
+		require.Len(t, got, max(tt.want, 0), name)
 	}
 }

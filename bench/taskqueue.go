@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"time"
 )
 
@@ -36,19 +37,12 @@ var bothQueues = []string{oursQueue, asynqName}
 // payloadOf returns a payload of 100 bytes that begins with the number.
 func payloadOf(n int64) []byte {
 	payload := make([]byte, payloadSize)
-	for i := range 8 {
-		payload[i] = byte(n >> (8 * i))
-	}
+	binary.LittleEndian.PutUint64(payload, uint64(n))
 	return payload
 }
 
 // numberOf returns the number of payloadOf.
-func numberOf(payload []byte) (n int64) {
-	for i := range 8 {
-		n |= int64(payload[i]) << (8 * i)
-	}
-	return n
-}
+func numberOf(payload []byte) int64 { return int64(binary.LittleEndian.Uint64(payload)) }
 
 const payloadSize = 100
 

@@ -2,9 +2,10 @@ package main
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestTaskPage(t *testing.T) {
@@ -20,35 +21,26 @@ func TestTaskPage(t *testing.T) {
 		"| enqueue/s, 1 producer | 2,000 (1,000..3,000) | 4,000 | 0.50× | 1.0× |\n",
 		"| bytes for a task of 100 bytes | 100 | 300 | 3.0× |",
 	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("no %q in\n%s", want, page)
-		}
+		require.Contains(t, page, want)
 	}
-	if strings.Contains(page, "64 producers") {
-		t.Errorf("a row that nothing has measured is in\n%s", page)
-	}
+	require.NotContains(t, page, "64 producers", "nothing has measured it")
 }
 
 func TestEveryTaskRowIsOfAFigureThatItsScenarioHas(t *testing.T) {
 	for _, row := range taskRows {
 		i := slices.IndexFunc(taskScenarios, func(s scenario) bool { return s.name == row.scenario })
-		if i < 0 || !slices.Contains(taskScenarios[i].needed(), row.figure) {
-			t.Errorf("%s: %s has no figure %q", row.what, row.scenario, row.figure)
-		}
+		require.GreaterOrEqual(t, i, 0, row.scenario)
+		require.Contains(t, taskScenarios[i].needed(), row.figure, "%s: %s", row.what, row.scenario)
 	}
 }
 
 func TestShortKilledHasNoAsynq(t *testing.T) {
-	if got := killed.short().libraries; !slices.Equal(got, []string{oursQueue}) {
-		t.Errorf("a brief run waits for the leases of %q", got)
-	}
+	require.Equal(t, []string{oursQueue}, killed.short().libraries, "a brief run waits for the leases of others")
 }
 
 func TestNumberOfPayload(t *testing.T) {
 	for _, n := range []int64{-1, 0, 1 << 40} {
-		if got := numberOf(payloadOf(n)); got != n {
-			t.Errorf("numberOf(payloadOf(%d)) = %d", n, got)
-		}
+		require.Equal(t, n, numberOf(payloadOf(n)))
 	}
 }
 
@@ -57,7 +49,6 @@ func TestStarts(t *testing.T) {
 	s.note(payloadOf(2))
 	s.note(payloadOf(7))
 	at, err := s.wait(t.Context(), 7)
-	if err != nil || at.Before(before) {
-		t.Errorf("wait = %v, %v", at, err)
-	}
+	require.NoError(t, err)
+	require.False(t, at.Before(before))
 }

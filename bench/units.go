@@ -3,7 +3,8 @@ package main
 import (
 	"fmt"
 	"math"
-	"strconv"
+
+	"github.com/dustin/go-humanize"
 )
 
 // unit formats a figure for people.
@@ -19,13 +20,7 @@ func spread(format unit, values []float64) string {
 }
 
 // count groups the digits of a whole number by thousands.
-func count(v float64) string {
-	text := strconv.FormatInt(int64(math.Round(v)), 10)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
+func count(v float64) string { return humanize.Comma(int64(math.Round(v))) }
 
 func share(v float64) string { return fmt.Sprintf("%.2f", v) }
 

@@ -30,12 +30,16 @@ func save(dir string, r results) error {
 	if err != nil {
 		return err
 	}
+	svg, err := drawn(tables, r)
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	for name, content := range map[string]string{
 		"results.md":   "# relock and other lock libraries\n\n" + page(r, false) + "\n![plot](results.svg)\n",
-		"results.svg":  plot(panels(tables, r)),
+		"results.svg":  svg,
 		"results.json": string(text) + "\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {

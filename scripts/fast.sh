@@ -31,7 +31,7 @@ fi
 
 echo "fast: tests that need no server"
 go test ./internal/suspend ./internal/goroutines ./utils \
-	./proof/mutants ./proof/luacover ./proof/internal/testbinary
+	./proof/mutants ./proof/luacover ./proof/structure ./proof/internal/testbinary
 go test -run 'Test(Free|Block|NoBlock)' ./internal/test/redistest
 [ "$bench" = skip ] || GOWORK=off go test -C bench -skip Excludes .
 go test -run 'Counted|ByTheMonotonicClock|ErrorLines' ./internal/redis/...

@@ -1,16 +1,16 @@
 #!/bin/sh
 # Prints the figures of the structure: files in the root, who knows redigo,
-# lines of code without blanks, comments and imports, and how long functions
-# are.
+# lines of code without blanks, comments and imports, how long functions are,
+# and how the files of each package hang together.
 set -eu
 cd "$(dirname "$0")/.."
 
-kinds=$(cd internal && echo kinds/*)
-engine="acquire $kinds lease validity holds waitqueue lockspec background script errs"
-engine="$engine redis/driver redis/wire redis/conns redis/routes redis/search redis/sentinel redis/cluster"
+# The engine is all below internal but the tests, and what serves the tools:
+# the command, the page and relocktest.
+engine=$(go list -f '{{.Dir}}' ./internal/... | sed "s|^$(pwd -P)/||" | grep -vE '^internal/(test|display|doctor|taskdouble)(/|$)')
 files=$(ls ./*.go)
 for package in $engine; do
-	files="$files $(ls internal/"$package"/*.go)"
+	files="$files $(ls "$package"/*.go)"
 done
 files=$(echo "$files lua/embed.go" | tr ' ' '\n' | grep -v '_test\.go$')
 
@@ -33,3 +33,5 @@ awk '
 	{ length_of[NR] = $1 }
 	END { printf "%d functions, median %d, p90 %d, longest %d lines\n", NR, length_of[int(NR / 2) + 1], length_of[int(NR * 0.9) + 1], length_of[NR] }
 '
+# shellcheck disable=SC2086
+go run -C proof ./structure $engine queue . etcd

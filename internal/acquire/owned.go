@@ -23,8 +23,8 @@ func (l Owned) Run(ctx context.Context, block bool, compete Compete) (h *lease.H
 		return nil, false, err
 	}
 	w := NewWait(ctx, l.Target, block)
-	w.Owner, w.OwnerID = l.Manager.Enter(caller), caller.ID
-	defer l.Manager.Exit(w.Owner)
+	w.Owner, w.OwnerID = l.Manager.Owners.Enter(caller), caller.ID
+	defer w.Owner.Exit()
 	return w.Run(compete)
 }
 
@@ -35,7 +35,7 @@ func (l Owned) Release(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.Manager.UnlockNewest(o, l.Settings.Kind.Writes)
+	return l.Manager.Owners.UnlockNewest(o, l.Settings.Kind.Writes)
 }
 
 // Unlock ends a level.

@@ -33,14 +33,13 @@ type byMessage struct{ *Lease }
 // errUnclaimed is the error of a request that needs the claim's answer.
 var errUnclaimed = fmt.Errorf("the grant by message is not confirmed: %w", driver.ErrTimeout)
 
-// needClaim waits for the claim's answer on behalf of a request that needs it,
-// and returns why that cannot be sent. It returns nil for a hold that has
-// ended; the caller checks that.
-func (l *Lease) needClaim(ctx context.Context, h *Hold) error {
-	m := byMessage{l}
-	c := m.pending()
+// need waits for the claim's answer on behalf of a request that needs it, and
+// returns why that cannot be sent. It returns nil for a hold that has ended;
+// the caller checks that.
+func (l byMessage) need(ctx context.Context, h *Hold) error {
+	c := l.pending()
 	switch {
-	case c == nil, m.await(ctx, c, l.client.CommandTimeout/2), h.Err() != nil:
+	case c == nil, l.await(ctx, c, l.client.CommandTimeout/2), h.Err() != nil:
 		return nil
 	case ctx.Err() != nil:
 		return errs.EndOf(ctx, nil)
@@ -114,7 +113,7 @@ func (l byMessage) handle(o driver.Result) (time.Time, bool) {
 		return l.Retry(o.Err, l.limit()/10)
 	}
 	if code, _ := script.ReadGrant(o.Reply); code != script.OK {
-		return time.Now(), l.NotOurs(code)
+		return l.Refused(code)
 	}
 	if l.Renewed(o.Sent, l.Settings.Lease) != nil {
 		return time.Time{}, false
@@ -156,19 +155,6 @@ func (c *claim) forget() {
 	if c != nil {
 		c.Settled()
 	}
-}
-
-// doubts returns the requests that may still take the lock; Mu must be held.
-func (l byMessage) doubts() script.Indeterminate {
-	c := l.claim
-	if c == nil {
-		return l.indeterminate
-	}
-	d := l.indeterminate.Merge(c.doubts)
-	if c.sent {
-		d = d.Merge(script.Indeterminate{Last: time.Now()})
-	}
-	return d
 }
 
 // await waits until the claim c was answered or the lease has ended, for limit

@@ -33,17 +33,24 @@ func (m *Manager) warnOfHeld(held []*Lease) {
 	var last time.Time
 	for _, l := range held {
 		keys = append(keys, l.Name)
-		last = later(last, l.expires())
+		last = later(last, expiryOf(l))
 	}
 	holds.WarnOfHeld(m.Logger, keys, last)
 }
 
-// expires returns when the key expires at the server, if no later request is
-// under way.
-func (l *Lease) expires() time.Time {
+// expiryOf returns when the key of a lease expires at the server, if no later
+// request is under way.
+func expiryOf(l *Lease) time.Time {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	return later(l.Until().Add(lockspec.Drift(l.Settings.Lease)), l.keptUntil())
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // giveAllBack cancels the queue entries, sends the releases that the retrier
@@ -52,7 +59,7 @@ func (l *Lease) expires() time.Time {
 // long as one command may. A key whose release is not answered by then stays
 // until its lease ends.
 func (m *Manager) giveAllBack(waits []script.Call, leases []*Lease) {
-	leases = append(leases, m.unfinished()...)
+	leases = append(leases, unfinished(m.Local)...)
 	half := time.Now().Add(m.CommandTimeout / 2)
 	end := half.Add(m.CommandTimeout / 2)
 	links := background.NewLinks(m.Driver, end)
@@ -86,8 +93,7 @@ const lastMoment = 40 * time.Millisecond
 func lastReleases(leases []*Lease) (all []script.Call) {
 	for _, l := range leases {
 		l.Mu.Lock()
-		l.seq++
-		last := l.releaseCall(0, l.seq)
+		last := releaser{l}.change(0)
 		all = append(all, last.call(time.Now()))
 		l.Mu.Unlock()
 	}

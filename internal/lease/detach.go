@@ -41,17 +41,17 @@ func (h *Hold) Detach(ctx context.Context, m *Manager, d time.Duration) (*locksp
 	}
 	l.owner.take()
 	defer l.owner.give()
-	if err := l.needClaim(ctx, h); err != nil {
+	if err := (byMessage{l}).need(ctx, h); err != nil {
 		return nil, err
 	}
 	_ = h.Err() // the clock decides, not whether a timer has fired
-	detached, err := l.endDetached(m, h, lockspec.DetachedHold(next), d)
+	detached, err := endDetached(m, l, h, lockspec.DetachedHold(next), d)
 	if err != nil {
 		return nil, err
 	}
 	l.leave()
-	l.endRetained(errs.ErrDetached)
-	err = l.sendDetached(context.WithoutCancel(ctx), h, detached)
+	retained{l}.end(errs.ErrDetached)
+	err = sendDetached(context.WithoutCancel(ctx), l, h, detached)
 	h.report.Done("detach", err)
 	if err != nil {
 		l.Mu.Lock()
@@ -63,7 +63,7 @@ func (h *Hold) Detach(ctx context.Context, m *Manager, d time.Duration) (*locksp
 }
 
 // endDetached ends the hold here. An error leaves it as it was.
-func (l *Lease) endDetached(m *Manager, h *Hold, next string, d time.Duration) (*lockspec.Detached, error) {
+func endDetached(m *Manager, l *Lease, h *Hold, next string, d time.Duration) (*lockspec.Detached, error) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	switch _, can := l.protocol.(detacher); {
@@ -74,7 +74,7 @@ func (l *Lease) endDetached(m *Manager, h *Hold, next string, d time.Duration) (
 		return nil, h.unlockLost()
 	case !can:
 		return nil, h.errDetach()
-	case l.client != m:
+	case l.client != m.client:
 		return nil, fmt.Errorf("%w: hold: is of another client", errs.ErrInvalid)
 	case len(l.levels.All) > 1:
 		return nil, fmt.Errorf("%w: hold: has %d levels, only a single one can be detached",
@@ -87,7 +87,7 @@ func (l *Lease) endDetached(m *Manager, h *Hold, next string, d time.Duration) (
 	l.Finish(errs.ErrDetached)
 	keep := max(0, time.Until(l.keptUntil()))
 	stay := max(d, roundUp(keep))
-	l.maxRequested = max(l.maxRequested, stay) // a late copy of the request keeps the key for that long
+	l.request(stay) // a late copy of the request keeps the key for that long
 	return &lockspec.Detached{
 		Key: []byte(l.Name), Family: h.Family(), Fair: h.settings.Fair, Hold: next, Fence: h.fence, Stay: stay, Keep: keep,
 	}, nil
@@ -119,7 +119,7 @@ var errTwoCopies = errors.New("a late copy of the acquire and one of this reques
 //
 // It is no success if copies of the acquire and of the request are under way.
 // Once the lock is free, these two would make the detached hold again.
-func (l *Lease) sendDetached(ctx context.Context, h *Hold, d *lockspec.Detached) error {
+func sendDetached(ctx context.Context, l *Lease, h *Hold, d *lockspec.Detached) error {
 	c := l.client
 	request, successor := l.protocol.(detacher).Detach(d.Hold, c.Identity, h.settings, d.Stay)
 	o, left := l.ask(ctx, h.settings, request)
@@ -129,14 +129,14 @@ func (l *Lease) sendDetached(ctx context.Context, h *Hold, d *lockspec.Detached)
 		o.Err = errTwoCopies
 	case granted:
 		if l.indeterminate.Exists() {
-			c.Retrier.Retry(l.cleanup(l.indeterminate))
+			c.Retrier.Retry(releaser{l}.cleanup(l.indeterminate))
 		}
 		return nil
 	}
 	l.Mu.Lock()
-	l.ending, l.undo = &ending{successor: successor}, nil
+	l.setSuccessor(successor, l.indeterminate)
 	l.Mu.Unlock()
-	c.Retrier.Retry(l.cleanup(l.indeterminate.Merge(left)))
+	c.Retrier.Retry(releaser{l}.cleanup(l.indeterminate.Merge(left)))
 	switch {
 	case o.Err != nil:
 		return errs.Join(errs.ErrUnconfirmed, o.Err)
@@ -144,7 +144,7 @@ func (l *Lease) sendDetached(ctx context.Context, h *Hold, d *lockspec.Detached)
 		// An earlier copy may have done it, and that hold has ended.
 		return errs.Join(errs.ErrUnconfirmed, errs.ErrAnswerLost)
 	}
-	return errs.NotHeld(l.refused(o.Reply))
+	return errs.NotHeld(refusal{l}.end(o.Reply))
 }
 
 // roundUp returns d in whole milliseconds.

@@ -4,9 +4,19 @@
 // This package knows a kind of lock by its [Protocol] only, and no user: errors
 // are reasons, and an observer is a hook.
 //
-// A [Manager] is the engine of one client. A [Lease] is one grant of one key, a
-// [Group] several leases that make one hold. A [Hold] is one level of a lease,
-// or that of a group. It knows which only by the interface grant.
+// A [Manager] is the engine of one client: client.go has what its leases share,
+// manager.go and close.go how it begins and ends. A [Lease] is one grant of one
+// key, a [Group] several leases that make one hold. A [Hold] is one level of a
+// lease, or that of a group. It knows which only by the interface grant, and a
+// lease knows its group only by the interface whole.
+//
+// A lease is made of parts, each with its state: the Renewal of package
+// validity, the levels (stack.go), and what the server has of it (remote.go).
+// A view of it, such as releaser or byMessage, has the methods for one thing.
+// In this list, later files use earlier ones: lease.go with its parts, hold.go
+// and owner.go; the views, and levels.go; renewable.go, which the worker calls;
+// handoff.go, unlock.go and reenter.go, which callers do; and then the Manager
+// and the groups.
 //
 // A group is built on a [validity.Validity], a lease on a [validity.Renewal],
 // which adds the job in a worker. A delivery of a task, in package queue, is
@@ -16,9 +26,19 @@
 // background retries what was not answered. Before that, handoff.go looks for a
 // waiter of this process: a plain lock goes to it in pass.go, a reentrant one
 // in transfer.go. The retained queue entry of a lock that was passed on ends in
-// retained.go. A renewal begins in push.go; stage.go chooses what the worker
-// sends. The user's Extend is in extend.go. The package of a kind builds the
-// requests, as a [Protocol].
+// retained.go. A renewal begins in levels.go; renewable.go chooses what the
+// worker sends. The user's Extend is in extend.go. The package of a kind builds
+// the requests, as a [Protocol]. It implements enterer, transferrer or detacher
+// too if the kind has owners, Transfers, or can be detached.
+//
+// A lock is also released after a loss (renewable.go), for a level whose
+// maximum hold has ended (levels.go), to undo a re-entry, a Detach or a
+// transfer without an answer (reenter.go, detach.go, transfer.go), and by Close
+// (close.go). All of these go through releaser.
+//
+// A waiter of this process is woken by pass or transfer, one in Redis by
+// package waitqueue. The waiting calls of an owner are woken in owner.go once
+// it has the lock, and those that wait for the answer to a claim in claim.go.
 //
 // # Loss
 //
@@ -82,7 +102,7 @@
 //
 // # Owners
 //
-// The manager maps (key, owner) to a lease, from the first level's grant to the
+// [Owners] maps (key, owner) to a lease, from the first level's grant to the
 // last level's Unlock, lost or not. A live lease is entered again, a lost one
 // is ErrLockLost. A re-entry sends the count and the number of the change. If
 // it is indeterminate, a release with the old count and the next number undoes
@@ -98,14 +118,13 @@
 // nodes. Its validity has no key, renewal or timer, and lasts while that of
 // need of its members does. It is recomputed when the validity of a member
 // changes, so it may become earlier. A lease reports to its group by the
-// methods in members.go; if it is no member, its group is nil, and these do
-// nothing. Too few members end the group, for the reason of the member that
-// ended last, and release the others. Loss, Extend and the Unlock of a RedLock
-// go to at most 32 members together. Unlock of a RedLock returns up to 10 ms
-// after its result is certain. That of a MultiLock waits for all keys: the last
-// member that comes sends the releases of all together (gather.go). A member is
-// never passed on. A lost member never rejoins: the group may have lacked a
-// quorum in between.
+// methods in members.go. Too few members end the group, for the reason of the
+// member that ended last, and release the others. Loss, Extend and the Unlock
+// of a RedLock go to at most 32 members together. Unlock of a RedLock returns
+// up to 10 ms after its result is certain. That of a MultiLock waits for all
+// keys: the last member that comes sends the releases of all together
+// (gather.go). A member is never passed on. A lost member never rejoins: the
+// group may have lacked a quorum in between.
 //
 // # Close
 //
@@ -123,9 +142,9 @@
 // for the reason of a loss. Packages validity and waitqueue have their own. The
 // timers for maximum holds have no goroutine until they fire.
 //
-// Order of locks: the owner mutex (turn.go), the mutex of the suspend monitor,
+// Order of locks: the owner mutex (owner.go), the mutex of the suspend monitor,
 // that of a [Group], that of a member's lease. After a lease's mutex comes that
-// of the manager, of the local waiters, of the queue, or one of package
+// of the [Owners], of the local waiters, of the queue, or one of package
 // validity. Only the owner mutex is held while a request is under way. A member
 // reports to its group when it holds none.
 package lease

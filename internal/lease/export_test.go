@@ -15,16 +15,16 @@ func (m *Manager) SetClocks(c suspend.Clocks) { m.Books = m.newBooks(c) }
 
 // PutLost gives the owner a lost lease of the grant, until remove is called.
 func (m *Manager) PutLost(key OwnerKey, g *Grant, why error) (remove func()) {
-	o := m.Enter(key)
+	o := m.Owners.Enter(key)
 	o.take()
 	defer o.give()
-	o.lease = newLease(m, g)
+	o.lease = newLease(m.client, g)
 	o.lease.Finish(why)
 	return func() {
 		o.take()
 		o.lease = nil
 		o.give()
-		m.Exit(o)
+		o.Exit()
 	}
 }
 
@@ -66,12 +66,12 @@ func (l *Lease) RenewNow() { l.RunNow(time.Now()) }
 // Release schedules the release with the retrier, for the time at.
 func (l *Lease) Release(at time.Time) {
 	l.leave()
-	l.client.Retrier.Add(background.NewJob(l.cleanup(script.Indeterminate{})), at)
+	l.client.Retrier.Add(background.NewJob(releaser{l}.cleanup(script.Indeterminate{})), at)
 }
 
 // Deeper returns why the lease cannot have one more level, or nil.
 func (l *Lease) Deeper(s *lockspec.Spec) error {
-	_, err := l.deeper(s)
+	_, err := (&Owner{lease: l}).deeper(s)
 	return err
 }
 
@@ -86,11 +86,11 @@ func (h *Hold) Members() (all []*Hold) {
 
 // Block blocks the calls of the owner until goOn is called.
 func (m *Manager) Block(key OwnerKey) (goOn func()) {
-	o := m.Enter(key)
+	o := m.Owners.Enter(key)
 	o.take()
 	return func() {
 		o.give()
-		m.Exit(o)
+		o.Exit()
 	}
 }
 
@@ -104,7 +104,7 @@ func (h *Hold) Settings() *lockspec.Spec { return h.settings }
 func (l *Lease) PassTo(next *LocalWaiter) *Hold {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	return l.handTo(next, time.Now())
+	return handTo(l, next, time.Now())
 }
 
 // ManagerState counts what a manager has at the moment.
@@ -113,9 +113,9 @@ type ManagerState struct{ Leases, Owners int }
 // State returns what the manager has at the moment.
 func (m *Manager) State() ManagerState {
 	s := ManagerState{Leases: len(m.allLeases())}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s.Owners = len(m.owners)
+	m.Owners.mu.Lock()
+	defer m.Owners.mu.Unlock()
+	s.Owners = len(m.Owners.all)
 	return s
 }
 

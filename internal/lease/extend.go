@@ -18,7 +18,7 @@ func (l *Lease) lengthen(h *Hold, length time.Duration) error {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	if h.ends.Err() == nil {
-		l.maxRequested = max(l.maxRequested, length)
+		l.request(length)
 	}
 	return h.ends.Err()
 }
@@ -42,7 +42,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 
 // extend requests a lease of d from now on.
 func (l *Lease) extend(ctx context.Context, h *Hold, d time.Duration) error {
-	if err := l.needClaim(ctx, h); err != nil {
+	if err := (byMessage{l}).need(ctx, h); err != nil {
 		return err
 	}
 	if err := l.lengthen(h, d); err != nil {
@@ -56,7 +56,7 @@ func (l *Lease) extend(ctx context.Context, h *Hold, d time.Duration) error {
 	case o.Err != nil:
 		return o.Err
 	case o.Reply != int64(script.OK):
-		_ = l.refused(o.Reply)
+		_ = refusal{l}.end(o.Reply)
 		return h.Err() // the hold may have ended earlier
 	}
 	if err := l.ExtendValidity(o.Sent, d); err != nil {

@@ -21,18 +21,18 @@ import (
 
 // Raise sets the counter of a lock to at least fence. This token was drawn from
 // another counter for the same hold.
-func (m *Manager) Raise(ctx context.Context, s *lockspec.Spec, redisKey string, fence int64) error {
-	o, _ := m.Eval(ctx, driver.ForLease(s.Lease), raise(redisKey, fence))
+func (c *client) Raise(ctx context.Context, s *lockspec.Spec, redisKey string, fence int64) error {
+	o, _ := c.Eval(ctx, driver.ForLease(s.Lease), raise(redisKey, fence))
 	return o.Err
 }
 
 // RaiseAll is Raise for several locks. It returns the first error.
-func (m *Manager) RaiseAll(ctx context.Context, s *lockspec.Spec, redisKeys []string, fence int64) error {
+func (c *client) RaiseAll(ctx context.Context, s *lockspec.Spec, redisKeys []string, fence int64) error {
 	calls := make([]script.Call, len(redisKeys))
 	for i, key := range redisKeys {
 		calls[i] = raise(key, fence)
 	}
-	results, _ := script.RunAll(ctx, m.Driver, driver.ForLease(s.Lease), calls)
+	results, _ := script.RunAll(ctx, c.Driver, driver.ForLease(s.Lease), calls)
 	for _, o := range results {
 		if o.Err != nil {
 			return o.Err

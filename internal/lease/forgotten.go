@@ -6,21 +6,21 @@ import "time"
 // renewed for ever if its Unlock was forgotten.
 const oldAfter = 100
 
-// Extended logs once that a hold without a maximum is old by now.
-func (l *Lease) Extended(now time.Time) {
-	age := l.age(now)
+// warnIfOld logs once that a hold without a maximum is old by now. It belongs
+// to the goroutine of the worker.
+func warnIfOld(l *Lease, now time.Time) {
+	l.Mu.Lock()
+	age := now.Sub(l.Granted())
+	l.Mu.Unlock()
 	if l.task.old || age < oldAfter*l.Settings.Lease {
 		return
 	}
-	forgotten := l.unlimited()
-	if l.memberOf != nil {
-		forgotten = l.memberOf.unlimited()
-	}
+	forgotten := l.of.unlimited(l)
 	if forgotten == nil {
 		return // a later level may be
 	}
 	l.task.old = true
-	if !l.memberOf.isFirstOld() {
+	if !l.of.isFirstOld() {
 		return
 	}
 	what := forgotten.grant.About("held", age.Round(time.Second))
@@ -28,27 +28,4 @@ func (l *Lease) Extended(now time.Time) {
 		what = append(what, "acquired", at)
 	}
 	l.client.Logger.Warn("relock: lock held for very long without WithMaxHold, an Unlock may be missing", what...)
-}
-
-// age returns how long ago Redis granted the lease.
-func (l *Lease) age(now time.Time) time.Duration {
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
-	return now.Sub(l.Granted())
-}
-
-// isUnlimited reports whether the hold is live and has no maximum; the mutex is
-// held.
-func (h *Hold) isUnlimited() bool { return h.maxHold == nil && h.ends.Err() == nil }
-
-// unlimited returns the oldest live level without a maximum hold, or nil.
-func (l *Lease) unlimited() *Hold {
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
-	for _, h := range l.levels.All {
-		if h.isUnlimited() {
-			return h
-		}
-	}
-	return nil
 }

@@ -12,7 +12,7 @@ import (
 // member unlocks on its own goroutine. The last one that comes sends what all
 // have brought, and each gets its answer.
 type gathering struct {
-	client *Manager
+	client *client
 
 	mu      sync.Mutex
 	awaited map[*Lease]struct{} // the members that have not come yet
@@ -27,8 +27,8 @@ type released struct {
 	indeterminate script.Indeterminate
 }
 
-func newGathering(m *Manager, members []member) *gathering {
-	g := &gathering{client: m, awaited: make(map[*Lease]struct{}, len(members))}
+func newGathering(c *client, members []member) *gathering {
+	g := &gathering{client: c, awaited: make(map[*Lease]struct{}, len(members))}
 	for _, one := range members {
 		g.awaited[one.lease] = struct{}{}
 	}

@@ -2,12 +2,10 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/localwait"
 	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/waitqueue"
 )
@@ -32,15 +30,13 @@ func Queued(g *waitqueue.Granted, key string, p Protocol, s *lockspec.Spec) *Gra
 	}
 }
 
-// newLease returns the lease of a grant.
-func newLease(m *Manager, g *Grant) *Lease {
+// newLease returns the lease of a grant. It is no member.
+func newLease(c *client, g *Grant) *Lease {
 	s := g.Settings
-	l := &Lease{
-		client: m, protocol: g.Protocol, indeterminate: g.Indeterminate, undo: g.Undo, tokens: g.Tokens, seq: 1,
-		maxRequested: s.Expiry(),
-	}
+	l := &Lease{client: c, of: itself{}, tokens: g.Tokens, remote: remote{
+		protocol: g.Protocol, indeterminate: g.Indeterminate, undo: g.Undo, seq: 1, maxRequested: s.Expiry(),
+	}}
 	l.SetUp(l, g.Key, g.Sent, s)
-	l.levels.All = l.levelsBuf[:0]
 	if g.Claim != nil {
 		byMessage{l}.expect(g.Claim)
 	}
@@ -51,39 +47,23 @@ func newLease(m *Manager, g *Grant) *Lease {
 // was closed. It also fails if the lease has already ended, and then releases
 // the key.
 func (m *Manager) Grant(ctx context.Context, g *Grant) (*Hold, error) {
-	return newLease(m, g).begin(ctx, g.Sent, g.Settings)
+	return newLease(m.client, g).begin(ctx, g.Sent, g.Settings)
 }
 
-// begin registers a new lease with the manager, and returns its first hold. It
-// fails if the client was closed. It also fails if the lease or the maximum
-// hold has already ended, and then releases the key.
-func (l *Lease) begin(ctx context.Context, sent time.Time, s *lockspec.Spec) (*Hold, error) {
-	now, err := l.Start(byMessage{l}.requested(sent))
-	if err != nil {
-		return nil, err
+// Grant returns the owner's hold of a grant; the owner mutex must be held.
+func (o *Owner) Grant(w *localwait.Call, g *Grant) (*Hold, error) {
+	return o.begin(w, newLease(o.of.client, g), g.Sent)
+}
+
+// begin makes a lease the owner's, for the call w. Other waiting calls of the
+// owner are notified, and add a level instead.
+func (o *Owner) begin(w *localwait.Call, l *Lease, sent time.Time) (*Hold, error) {
+	l.owner = o
+	h, err := l.begin(w.Caller, sent, w.Settings)
+	if err == nil {
+		o.lease = l
+		o.of.Enter(o.key) // until the last level is removed
+		o.wakeOthers(w)
 	}
-	h, err := l.pushAt(ctx, sent, now, s)
-	return h, tooLate(err)
-}
-
-// isAdopted reports whether begin registered the lease with the manager, so
-// that Close ends it.
-func (l *Lease) isAdopted() bool {
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
-	return l.Over() != nil || l.levels.Live > 0
-}
-
-// ErrLate is the error of an acquire that was granted after its lease or its
-// maximum hold had ended.
-var ErrLate = errs.Join(errors.New("granted after the lease or maximum hold had expired"), driver.ErrTimeout)
-
-// tooLate returns the error for a first hold that ended with over before a
-// caller got it. It returns ErrLate, except that nil and ErrClosed stay as they
-// are.
-func tooLate(over error) error {
-	if over == nil || over == errs.ErrClosed { //nolint:errorlint // our own sentinel
-		return over
-	}
-	return ErrLate
+	return h, err
 }

@@ -20,11 +20,10 @@ import (
 // lost member does not come back.
 //
 // The mutex of the group comes before those of its members. So a member holds
-// neither when it notifies the group of a change. The methods that a member
-// calls do nothing for a lease that is none, whose group is nil.
+// neither when it notifies the group of a change.
 type Group struct {
 	validity.Validity
-	client *Manager
+	client *client
 	keys   []string // of a MultiLock, by the number of the member; nil for a RedLock
 	need   int
 	named  func(n int, err error) error // adds the name of the member that failed
@@ -59,7 +58,7 @@ type member struct {
 // NewGroup returns a group without members. Its hold is valid while need
 // members are.
 func NewGroup(m *Manager, key string, keys []string, need int, s *lockspec.Spec, named func(int, error) error) *Group {
-	g := &Group{client: m, keys: keys, need: need, named: named}
+	g := &Group{client: m.client, keys: keys, need: need, named: named}
 	g.Init(g, key, time.Now(), s)
 	return g
 }
@@ -67,8 +66,8 @@ func NewGroup(m *Manager, key string, keys []string, need int, s *lockspec.Spec,
 // Add makes a grant of the client m a member. If it cannot, the grant is
 // released, unless the client was closed.
 func (g *Group) Add(ctx context.Context, n int, m *Manager, one *Grant) error {
-	l := newLease(m, one)
-	l.memberOf = g
+	l := newLease(m.client, one)
+	l.of = g
 	h, err := l.begin(ctx, one.Sent, one.Settings)
 	if err != nil {
 		return err
@@ -151,9 +150,6 @@ func (g *Group) until() time.Time {
 // recompute updates the hold's validity from that of its members. If too few
 // are valid, the hold ends. It returns what is to be done about that.
 func (g *Group) recompute() (follow func()) {
-	if g == nil {
-		return validity.Nothing
-	}
 	g.Mu.Lock()
 	defer g.Mu.Unlock()
 	if !g.open || g.Over() != nil {

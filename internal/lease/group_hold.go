@@ -9,6 +9,10 @@ import (
 
 // What the hold of a group does otherwise than that of a lease.
 
+// IsOf reports whether the client has the lease of the hold, or of one of its
+// members.
+func (h *Hold) IsOf(m *Manager) bool { return h.grant.isOf(m.client) }
+
 // IsQuorum reports whether the hold is that of a RedLock.
 func (h *Hold) IsQuorum() bool {
 	g, ok := h.grant.(*Group)
@@ -46,8 +50,8 @@ func (g *Group) covers(key string) bool {
 }
 
 // isOf reports whether the client has the lease of a member.
-func (g *Group) isOf(m *Manager) bool {
-	return slices.ContainsFunc(g.joined(), func(one member) bool { return one.lease.client == m })
+func (g *Group) isOf(c *client) bool {
+	return slices.ContainsFunc(g.joined(), func(one member) bool { return one.lease.client == c })
 }
 
 // checkSuspended checks for a suspend on behalf of the clients of all members.
@@ -66,7 +70,7 @@ func (g *Group) checkSuspended(now time.Time) {
 func (g *Group) unused() { g.returned.Store(false) }
 
 // unlimited returns the hold if it is live and has no maximum, or nil.
-func (g *Group) unlimited() *Hold {
+func (g *Group) unlimited(*Lease) *Hold {
 	g.Mu.Lock()
 	defer g.Mu.Unlock()
 	if h := &g.hold; h.grant != nil && h.isUnlimited() {
@@ -77,7 +81,7 @@ func (g *Group) unlimited() *Hold {
 
 func (g *Group) single() *Lease { return nil }
 
-func (g *Group) manager() *Manager { return g.client }
+func (g *Group) ofClient() *client { return g.client }
 
 func (g *Group) levelEnded(*Hold) {}
 

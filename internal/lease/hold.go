@@ -10,6 +10,7 @@ import (
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/holds"
 	"github.com/relock-go/relock/internal/lockspec"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/validity"
 )
 
@@ -26,17 +27,27 @@ type Hold struct {
 	// Guarded by the mutex of the grant.
 	watched  bool
 	unlocked bool
-	lost     error // error of the Unlock that found the hold lost or the client closed; else nil
+	lost     *error // of the Unlock that found the hold lost or the client closed; rare, so it takes no more room
 	ends     holds.Contexts
 }
+
+// maxHold is the timer for the maximum hold of a level, and when that ends.
+type maxHold struct {
+	*time.Timer
+	end time.Time
+}
+
+// ErrLate is the error of an acquire that was granted after its lease or its
+// maximum hold had ended.
+var ErrLate = errs.Join(errors.New("granted after the lease or maximum hold had expired"), driver.ErrTimeout)
 
 // grant is what a hold is of: a [Lease], or a [Group] of several.
 type grant interface {
 	Valid() *validity.Validity
 	About(more ...any) []any
 	single() *Lease // nil for a group
-	manager() *Manager
-	isOf(m *Manager) bool
+	ofClient() *client
+	isOf(c *client) bool
 	covers(key string) bool
 	unused()
 	checkSuspended(now time.Time)
@@ -55,7 +66,7 @@ func (h *Hold) begin(ctx context.Context, of grant, sent, granted time.Time, s *
 	v := of.Valid()
 	*h = Hold{
 		grant: of, values: ctx, settings: s, watched: s.Watched, fence: fence,
-		report: of.manager().Hooks.report(ctx, v.Name, s.KindName(), granted),
+		report: of.ofClient().Hooks.report(ctx, v.Name, s.KindName(), granted),
 	}
 	if s.MaxHold > 0 {
 		end := sent.Add(s.MaxHold)
@@ -71,10 +82,6 @@ func (h *Hold) Key() string { return h.grant.Valid().Name }
 
 // Covers reports whether key is the key of the hold, or one of its keys.
 func (h *Hold) Covers(key string) bool { return h.grant.covers(key) }
-
-// IsOf reports whether the client has the lease of the hold, or of one of its
-// members.
-func (h *Hold) IsOf(m *Manager) bool { return h.grant.isOf(m) }
 
 // Family returns how the lock is stored, and who owns it.
 func (h *Hold) Family() lockspec.Family {
@@ -130,6 +137,13 @@ func (h *Hold) Work(ctx context.Context) (context.Context, context.CancelCauseFu
 	return ctx, cancel
 }
 
+// IsUnlocked reports whether Unlock was called.
+func (h *Hold) IsUnlocked() bool {
+	h.mu().Lock()
+	defer h.mu().Unlock()
+	return h.unlocked
+}
+
 // Err returns why the hold has ended, or nil. It decides by the clock, not by
 // whether a timer has fired.
 func (h *Hold) Err() error { return h.errAt(time.Now()) }
@@ -164,6 +178,21 @@ func (h *Hold) ValidUntil() time.Time {
 		return h.maxHold.end
 	}
 	return v.Until()
+}
+
+// isUnlimited reports whether the hold is live and has no maximum; the mutex is
+// held.
+func (h *Hold) isUnlimited() bool { return h.maxHold == nil && h.ends.Err() == nil }
+
+// expire ends the hold when its maximum hold has ended.
+func (h *Hold) expire() {
+	follow := validity.Nothing
+	h.mu().Lock()
+	if h.ends.Err() == nil {
+		follow = h.grant.levelExpired(h, errs.MaxHold(h.settings.MaxHold))
+	}
+	h.mu().Unlock()
+	follow()
 }
 
 // end marks the hold as ended at this time, and cancels its contexts; the mutex

@@ -1,9 +1,12 @@
 package lease
 
 import (
+	"context"
 	"errors"
+	"iter"
 	"time"
 
+	"github.com/relock-go/relock/internal/carried"
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lockspec"
 )
@@ -16,6 +19,36 @@ import (
 // leasesOf returns the leases of the lock with this key in Redis, the newest
 // first.
 func (m *Manager) leasesOf(redisKey string) []*Lease { return leasesAmong(m.Of(redisKey)) }
+
+// allLeases returns the leases in the books.
+func (m *Manager) allLeases() []*Lease { return leasesAmong(m.All()) }
+
+// Holding yields the newest hold of each lock that the manager has.
+func (m *Manager) Holding() iter.Seq[*Hold] {
+	return func(yield func(*Hold) bool) {
+		for _, l := range m.allLeases() {
+			h := l.levels.newest(&l.Mu, func(*Hold) bool { return true })
+			if h != nil && !yield(h) {
+				return
+			}
+		}
+	}
+}
+
+// Held returns the newest hold of this client and key that ctx carries, or nil.
+// The hold must be of this family, and not unlocked.
+func (m *Manager) Held(ctx context.Context, key string, of lockspec.Family) *Hold {
+	for one := carried.By(ctx); one != nil; one = one.Next {
+		h, ok := one.Hold.(*Hold)
+		if !ok {
+			continue // of another backend
+		}
+		if h.grant.ofClient() == m.client && h.Covers(key) && h.Family() == of && !h.IsUnlocked() {
+			return h
+		}
+	}
+	return nil
+}
 
 // Waiting is a call that waits for a lock of this client.
 type Waiting struct {

@@ -1,10 +1,10 @@
 package lease
 
 import (
-	"context"
 	"time"
 
-	"github.com/relock-go/relock/internal/holds"
+	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/validity"
 )
@@ -14,92 +14,114 @@ import (
 // first level.
 type Lease struct {
 	validity.Renewal
-	client        *Manager
-	protocol      Protocol
-	indeterminate script.Indeterminate        // acquire requests whose answers never came
-	undo          func(time.Time) script.Call // cancels the granted queue entry; nil if there was none
+	client *client
 	// The owner of a reentrant lock, whose mutex serialises the changes of the
 	// levels at the server. It is nil for a plain lock, whose levels the server
 	// does not know.
-	owner    *Owner
-	memberOf *Group // nil unless it is a member
+	owner *Owner
+	of    whole
 
 	// What follows is guarded by Mu, except for task.
-	levels       holds.Levels[*Hold]
-	seq          int   // number of the last change of the levels
-	writes       int32 // how many live levels of a read/write lock write
+	remote
+	levels       stack
 	passes       int16 // how often it was handed off since Redis granted it
 	task         task
-	maxRequested time.Duration // the longest lease that was requested
 	tokens       script.Tokens // of the grant, from the current holder's on
-	claim        *claim        // of a grant by message, until it is answered; else nil
-	ending       *ending       // what else its release ends; nil if nothing
 	minHoldUntil time.Duration // the key stays until then, counted from the client's start; see WithMinHold
-
-	// What nearly every lease needs is part of it: each object costs time.
-	firstHold Hold // the first level
-	levelsBuf [1]*Hold
 }
 
-// Renew returns the request for a lease of this length.
-func (l *Lease) Renew(length time.Duration) script.Call { return l.protocol.Renew(length) }
-
-// LockKey returns the key of the lock in Redis.
-func (l *Lease) LockKey() string { return l.protocol.LockKey() }
-
-// ObservedIn returns a context with the values of the oldest level.
-func (l *Lease) ObservedIn() context.Context {
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
-	if len(l.levels.All) == 0 {
-		return context.Background()
-	}
-	return context.WithoutCancel(l.levels.All[0].values)
+// task is what the worker of a lease does beside renewals. It belongs to the
+// goroutine of the worker.
+type task struct {
+	stage stage
+	old   bool // the hold is old, which was logged
 }
 
-// unwatch undoes watch for a level that has ended, or is no longer renewed; Mu
-// must be held. Levels that want the longest lease are counted, so that the
-// others are examined only once the last of these is gone.
-func (l *Lease) unwatch(length time.Duration) {
-	if !l.Unwatch(length) {
-		return
-	}
-	for _, h := range l.levels.All {
-		if h.watched && h.ends.Err() == nil {
-			l.Watch(h.settings.Lease)
-		}
+// stage is what the sending under way is.
+type stage uint8
+
+const (
+	renews     stage = iota
+	claims           // the claim of a grant by message
+	looks            // whether a lease that is not renewed is marked to end by force
+	asks             // the server has refused the lease; it asks for the reason
+	asksMarked       // the same, and the hold is marked to end by force
+)
+
+// whole is what a lease is a member of: a [Group], or nothing more than itself.
+type whole interface {
+	// node returns the number of the node that has the lease, and reports
+	// whether there is one.
+	node(l *Lease) (n int, ok bool)
+	// recompute takes a change of the lease's validity. It returns what is to
+	// be done about that.
+	recompute() (follow func())
+	// noteEnd takes the reason why the lease has ended; its mutex is held.
+	noteEnd(why error)
+	// lost logs the loss of the lease, and takes it.
+	lost(l *Lease, why error)
+	// unlimited returns the oldest live hold without a maximum, or nil.
+	unlimited(l *Lease) *Hold
+	// isFirstOld reports whether nobody has logged yet that the hold is old.
+	isFirstOld() bool
+	// isReturned reports whether a caller got the hold.
+	isReturned() bool
+	// gathered sends a release with those of other members, and reports
+	// whether it did.
+	gathered(l *Lease, limit driver.Limits, release script.Call) (o driver.Result, d script.Indeterminate, sent bool)
+}
+
+// itself is what a lease belongs to that is no member.
+type itself struct{}
+
+func (itself) node(*Lease) (n int, ok bool) { return 0, false }
+func (itself) recompute() (follow func())   { return validity.Nothing }
+func (itself) noteEnd(error)                {}
+func (itself) unlimited(l *Lease) *Hold     { return l.levels.unlimited(&l.Mu) }
+func (itself) isFirstOld() bool             { return true }
+func (itself) isReturned() bool             { return true }
+
+func (itself) lost(l *Lease, why error) {
+	if why != errs.ErrClosed { //nolint:errorlint // our own sentinel
+		l.client.Logger.Warn("relock: lock lost", l.About("reason", why.Error())...)
 	}
 }
 
-// leave removes the lease from its worker and from the manager. No renewal is
-// sent after that.
+func (itself) gathered(*Lease, driver.Limits, script.Call) (o driver.Result, d script.Indeterminate, sent bool) {
+	return o, d, false
+}
+
+// About adds the node of a RedLock.
+func (l *Lease) About(more ...any) []any {
+	if n, ok := l.of.node(l); ok {
+		more = append([]any{"node", n}, more...)
+	}
+	return l.Renewal.About(more...)
+}
+
+func (l *Lease) ofClient() *client            { return l.client }
+func (l *Lease) single() *Lease               { return l }
+func (l *Lease) isOf(c *client) bool          { return l.client == c }
+func (l *Lease) covers(key string) bool       { return l.Name == key }
+func (l *Lease) checkSuspended(now time.Time) { l.client.CheckSuspended(now) }
+
+// leave removes the lease from its worker and from the books. No renewal is
+// sent after that, and no claim.
 func (l *Lease) leave() {
 	l.Leave()
 	byMessage{l}.pending().settle()
 }
 
-// Books returns the books of the client.
-func (l *Lease) Books() *validity.Books { return l.client.Books }
-
-// Moved passes a change of the validity on to the group of the lease.
-func (l *Lease) Moved() (follow func()) { return l.memberOf.recompute() }
-
-func (l *Lease) manager() *Manager            { return l.client }
-func (l *Lease) single() *Lease               { return l }
-func (l *Lease) isOf(m *Manager) bool         { return l.client == m }
-func (l *Lease) covers(key string) bool       { return l.Name == key }
-func (l *Lease) checkSuspended(now time.Time) { l.client.CheckSuspended(now) }
-
-// levelEnded notes that a level has ended; Mu must be held.
-func (l *Lease) levelEnded(h *Hold) {
-	if h.settings.Kind.Writes {
-		l.writes--
-	}
-	if h.watched {
-		l.unwatch(h.settings.Lease)
-	}
-}
-
 // keptUntil returns the time until which the key stays, even if it is released;
 // Mu must be held.
 func (l *Lease) keptUntil() time.Time { return l.client.At(l.minHoldUntil) }
+
+// leasesAmong returns the leases among grants.
+func leasesAmong(grants []*validity.Renewal) (all []*Lease) {
+	for _, r := range grants {
+		if l, ok := r.Grant().(*Lease); ok {
+			all = append(all, l)
+		}
+	}
+	return all
+}

@@ -34,7 +34,7 @@ func (l marked) handle(o driver.Result) (time.Time, bool) {
 	if o.Err != nil || validity.IsThere(o) {
 		return time.Time{}, false
 	}
-	return time.Now(), l.NotOurs(o.Reply)
+	return l.Refused(o.Reply)
 }
 
 // plan has a lease look that is not renewed, after it was granted or extended.

@@ -13,13 +13,15 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// What a member reports to its group. A lease that is no member has a nil one.
+// What a member reports to its group.
+
+var _ whole = (*Group)(nil)
 
 // node returns the number of the node that has the lease of a member, and
 // reports whether there is one: not for a MultiLock, nor for a member that has
 // not joined.
 func (g *Group) node(l *Lease) (n int, ok bool) {
-	if g == nil || g.keys != nil {
+	if g.keys != nil {
 		return 0, false
 	}
 	for _, one := range g.joined() {
@@ -32,43 +34,37 @@ func (g *Group) node(l *Lease) (n int, ok bool) {
 
 // noteEnd notes why a member has ended.
 func (g *Group) noteEnd(why error) {
-	if g != nil {
-		last := why // only a member's is on the heap
-		g.why.Store(&last)
-	}
+	g.why.Store(&why) // only a member's is on the heap
 }
 
-// lost logs the loss of a lease, also of a member if the hold of the group goes
-// on: otherwise the group logs its own.
+// lost logs the loss of a member if the hold of the group goes on. Otherwise
+// the group logs its own.
 func (g *Group) lost(l *Lease, why error) {
-	text := "relock: lock lost"
-	if g != nil {
-		g.Mu.Lock()
-		goesOn := g.open && g.Over() == nil
-		g.Mu.Unlock()
-		if !goesOn {
-			return
-		}
-		text = "relock: a member of a hold was lost"
-	} else if why == errs.ErrClosed { //nolint:errorlint // our own sentinel
-		return
+	g.Mu.Lock()
+	goesOn := g.open && g.Over() == nil
+	g.Mu.Unlock()
+	if goesOn {
+		l.client.Logger.Warn("relock: a member of a hold was lost", l.About("reason", why.Error())...)
 	}
-	l.client.Logger.Warn(text, l.About("reason", why.Error())...)
 }
 
 // isReturned reports whether a caller got the hold.
-func (g *Group) isReturned() bool { return g == nil || g.returned.Load() }
+func (g *Group) isReturned() bool { return g.returned.Load() }
 
 // isFirstOld reports whether no other member has said that the hold is old.
-func (g *Group) isFirstOld() bool { return g == nil || !g.old.Swap(true) }
+func (g *Group) isFirstOld() bool { return !g.old.Swap(true) }
 
 // gathered sends the release of a member with those of the others, and reports
 // whether it did.
-func (g *Group) gathered(l *Lease, limit driver.Limits, release script.Call) (r released, sent bool) {
-	if g == nil || g.gathering.Load() == nil {
-		return r, false
+func (g *Group) gathered(
+	l *Lease, limit driver.Limits, release script.Call,
+) (o driver.Result, d script.Indeterminate, sent bool) {
+	with := g.gathering.Load()
+	if with == nil {
+		return o, d, false
 	}
-	return g.gathering.Load().send(l, limit, release)
+	r, sent := with.send(l, limit, release)
+	return r.result, r.indeterminate, sent
 }
 
 // result is the result of a request for one member.

@@ -14,7 +14,7 @@ import (
 //
 // It returns neither a hold nor an error if h cannot have the level: it is nil,
 // was unlocked meanwhile, belongs to a group, or has other settings.
-func (h *Hold) Nest(ctx context.Context, s *lockspec.Spec) (*Hold, error) {
+func Nest(ctx context.Context, h *Hold, s *lockspec.Spec) (*Hold, error) {
 	if h == nil || h.grant.single() == nil || !h.settings.SameHold(s) {
 		return nil, nil
 	}

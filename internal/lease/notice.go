@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
@@ -10,38 +9,10 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// Forced handles the message that a hold is to end by force. The message is
-// only a hint to read the notice.
-func (m *Manager) Forced(ended, redisKey string) {
-	for _, held := range m.leasesOf(redisKey) {
-		if l := (refusal{held}); slices.Contains(l.names(), ended) {
-			m.Tasks.Start(func() {
-				if err := l.ask(); err != nil {
-					l.Lose(err)
-				}
-			})
-		}
-	}
-}
-
-// EndForced ends the holds of this client among those that it has itself ended
-// by force.
-func (m *Manager) EndForced(redisKey, reason string, names []string) {
-	ended := map[string]bool{}
-	for _, name := range names {
-		ended[name] = true
-	}
-	for _, l := range m.leasesOf(redisKey) {
-		if slices.ContainsFunc(refusal{l}.names(), func(name string) bool { return ended[name] }) {
-			l.Lose(errs.Forced(reason))
-		}
-	}
-}
-
 // Notice returns the error of a hold that was ended by force, or nil if the
 // notice names none of these.
-func (m *Manager) Notice(ctx context.Context, limit driver.Limits, redisKey string, names ...string) error {
-	o, _ := m.Eval(ctx, limit, noticeOf(redisKey, names))
+func (c *client) Notice(ctx context.Context, limit driver.Limits, redisKey string, names ...string) error {
+	o, _ := c.Eval(ctx, limit, noticeOf(redisKey, names))
 	return readNotice(o)
 }
 
@@ -92,23 +63,6 @@ func (l refusal) handle(o driver.Result) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// NotOurs ends a lease that the server has refused with this code, and reports
-// whether to ask for the reason first: the hold may have been ended by force.
-// It ends after the limit for that, if no answer comes.
-func (l *Lease) NotOurs(code any) (again bool) {
-	r, forced := refusal{l}, code == int64(script.Forced)
-	if _, ok := r.next(); ok {
-		l.task.stage = asks
-		if forced {
-			l.task.stage = asksMarked
-		}
-		l.EndBy(time.Now().Add(l.client.Limits.Notice))
-		return true
-	}
-	_ = r.lose(nil, forced)
-	return false
-}
-
 // lose ends a lease that is no longer ours, and returns why. Without a reason,
 // the server has just lost it, unless it was marked: then the notice is lost.
 func (l refusal) lose(why error, forced bool) error {
@@ -122,8 +76,8 @@ func (l refusal) lose(why error, forced bool) error {
 	return why
 }
 
-// ask requests the notice and reads it.
-func (l refusal) ask() error {
+// notice requests the notice and reads it.
+func (l refusal) notice() error {
 	names := l.names()
 	if len(names) == 0 {
 		return nil
@@ -133,11 +87,10 @@ func (l refusal) ask() error {
 	return l.client.Notice(context.Background(), limits, l.protocol.LockKey(), names...)
 }
 
-// refused ends a lease after the reply to a request has said that it is no
-// longer ours, and returns why. It reads the notice first, because the hold may
-// have been ended by force.
-func (l *Lease) refused(reply any) error {
+// end ends a lease after the reply to a request has shown that it is no longer
+// ours, and returns why. It reads the notice first, because the hold may have
+// been ended by force.
+func (l refusal) end(reply any) error {
 	l.EndBy(time.Now().Add(l.client.Limits.Notice))
-	r := refusal{l}
-	return r.lose(r.ask(), reply == int64(script.Forced))
+	return l.lose(l.notice(), reply == int64(script.Forced))
 }

@@ -14,7 +14,7 @@ import (
 // lease must be left, so that renewals have time. The key must not stay longer
 // than the next holder requests. A lease of a fair call is never passed on,
 // whatever its last level asked for.
-func (l *Lease) pass(from *Hold, now time.Time) (left *waitqueue.Entry, ok bool) {
+func pass(l *Lease, from *Hold, now time.Time) (left *waitqueue.Entry, ok bool) {
 	s := from.settings
 	if l.claim != nil || !s.Kind.Passes || !s.Watched || s.MinHold > 0 || l.Settings.Fair || l.maxRequested > s.Lease ||
 		l.indeterminate.Exists() || l.Until().Sub(now) <= s.Lease/2 {
@@ -27,12 +27,12 @@ func (l *Lease) pass(from *Hold, now time.Time) (left *waitqueue.Entry, ok bool)
 	if next == nil {
 		return nil, false
 	}
-	l.handTo(next, now)
+	handTo(l, next, now)
 	return left, true
 }
 
 // handTo gives the lease to the waiter next; Mu must be held.
-func (l *Lease) handTo(next *LocalWaiter, now time.Time) *Hold {
+func handTo(l *Lease, next *LocalWaiter, now time.Time) *Hold {
 	l.passes++
 	l.tokens.Next()
 	h := l.add(next.Call.Caller, now, now, next.Call.Settings)

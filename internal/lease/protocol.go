@@ -1,10 +1,8 @@
 package lease
 
 import (
-	"context"
 	"time"
 
-	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/validity"
 )
@@ -24,13 +22,6 @@ type Protocol interface {
 type enterer interface {
 	// Enter sets the levels to l.
 	Enter(l Levels, seq int, lease time.Duration) script.Call
-}
-
-func (l *Lease) sendRelease(limit driver.Limits, release script.Call) (driver.Result, script.Indeterminate) {
-	if r, sent := l.memberOf.gathered(l, limit, release); sent {
-		return r.result, r.indeterminate
-	}
-	return l.client.Eval(context.Background(), limit, release)
 }
 
 // Levels counts the levels of a hold. Writes counts those of a read/write lock

@@ -2,40 +2,35 @@ package lease
 
 import "github.com/relock-go/relock/internal/waitqueue"
 
-// A lock that was passed on in this process has a retained queue entry, of the
-// waiter that it was passed to. The end of the lock removes that entry from the
-// queue at the server, too.
+// retained is a lease as far as its retained queue entry goes. A lock that was
+// passed on in this process has one, of the waiter that it was passed to. The
+// end of the lock removes that entry from the queue at the server, too.
+type retained struct{ *Lease }
 
-// withRetained ends the retained queue entry of a lock together with what end
+// endWith ends the retained queue entry of a lock together with what release
 // sends, which names the entry.
-func (l *Lease) withRetained(end func() error) error {
-	retained := l.takeRetained()
-	err := end()
-	retained.LeaveWith(err)
+func (l retained) endWith(release func() error) error {
+	entry := l.takeEntry()
+	err := release()
+	entry.LeaveWith(err)
 	return err
 }
 
-// endRetained ends the retained queue entry of a lock that has ended for the
-// reason why. Each later release names the entry.
-func (l *Lease) endRetained(why error) { l.takeRetained().LeaveWith(why) }
+// end ends the retained queue entry of a lock that has ended for the reason
+// why. Each later release names the entry.
+func (l retained) end(why error) { l.takeEntry().LeaveWith(why) }
 
-// takeRetained returns the retained queue entry of a lock that ends. The
-// release of the lock removes the entry from the queue.
-func (l *Lease) takeRetained() *waitqueue.Entry {
+// takeEntry returns the retained queue entry of a lock that ends. The release
+// of the lock removes the entry from the queue.
+func (l retained) takeEntry() *waitqueue.Entry {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	if l.passes == 0 {
 		return nil
 	}
-	place := l.client.Queue.TakeRetained(l.client.RedisKey(l.Name))
-	if place == nil {
-		return nil
+	entry := l.client.Queue.TakeRetained(l.client.RedisKey(l.Name))
+	if entry != nil {
+		l.retain(entry.Name)
 	}
-	var end ending
-	if l.ending != nil {
-		end = *l.ending
-	}
-	end.retained = place.Name
-	l.ending = &end
-	return place
+	return entry
 }

@@ -10,27 +10,6 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// Transfer is a reentrant lock in transit to the next local waiter. One request
-// both releases a hold and acquires the next one. The unlocking caller sends
-// it. The waiter makes a lease of what the server granted, under its own owner
-// mutex.
-//
-// The request finds the old hold, or the new one if it arrives again. So a late
-// copy changes nothing once another copy was executed. The same is true after a
-// release that names both holds.
-type Transfer struct {
-	client *Manager
-	key    string // the name given by the user
-	Waiter *LocalWaiter
-	Hold   string        // the id of the next hold
-	Owner  string        // the id of its owner
-	next   Protocol      // of the next hold
-	sent   time.Time     // when the granted copy was sent
-	since  time.Duration // when the lock was granted to the client, counted from its start
-	passes int16         // how often it was handed off since then
-	tokens script.Tokens // of the next hold
-}
-
 // transferrer is the protocol of a kind whose locks can be transferred.
 type transferrer interface {
 	Transfer(t *Transfer, lease time.Duration, info string) script.Call
@@ -38,11 +17,11 @@ type transferrer interface {
 	HeldBy(owner, hold string) Protocol
 }
 
-// choose removes a waiter from the local wait list, to transfer the lock to it.
-// It returns nil if there is none, or if it is the turn of other processes. The
-// limits are those of a plain lock that is passed on, except for the validity:
-// a transfer begins a new lease. Mu must be held.
-func (l *Lease) choose(from *Hold, now time.Time) (t *Transfer, left *waitqueue.Entry) {
+// newTransfer removes a waiter from the local wait list, to transfer the lock
+// to it. It returns nil if there is none, or if it is the turn of other
+// processes. The limits are those of a plain lock that is passed on, except for
+// the validity: a transfer begins a new lease. Mu must be held.
+func newTransfer(l *Lease, from *Hold, now time.Time) (t *Transfer, left *waitqueue.Entry) {
 	s := from.settings
 	if !s.Kind.Transfers || s.MinHold > 0 || l.Settings.Fair || s.Replicas > 0 || l.keptUntil().After(now) ||
 		l.indeterminate.Exists() {
@@ -60,13 +39,14 @@ func (l *Lease) choose(from *Hold, now time.Time) (t *Transfer, left *waitqueue.
 	}, left
 }
 
-// transfer sends the request of t, and reports whether the lock is done with.
-// Otherwise the lock must still be released: the request failed or was not
-// answered, or the waiter has left. That release names both holds, because
-// either may have the lock. If the server refuses it, the hold has ended, and
-// the error is the loss. A release follows in the background: what was refused
-// may still be there. It names both holds, too.
-func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
+// send sends the request for the lock of l, and reports whether the lock is
+// done with, which it is not without a transfer. Otherwise the lock must still
+// be released: the request failed or was not answered, or the waiter has left.
+// That release names both holds, because either may have the lock. If the
+// server refuses it, the hold has ended, and the error is the loss. A release
+// follows in the background: what was refused may still be there. It names both
+// holds, too.
+func (t *Transfer) send(l *Lease, start time.Time) (done bool, err error) {
 	if t == nil {
 		return false, nil
 	}
@@ -81,16 +61,16 @@ func (l *Lease) transfer(t *Transfer, start time.Time) (done bool, err error) {
 	}
 	t.Waiter.Return()
 	l.Mu.Lock()
-	l.ending, l.indeterminate, l.undo = &ending{successor: t.Hold}, d, nil
+	l.setSuccessor(t.Hold, d)
 	l.Mu.Unlock()
 	if !answered || code == script.OK {
 		return false, nil
 	}
-	l.endRetained(errs.Vanished)
-	l.client.Retrier.Retry(l.cleanup(d)) // a release knows more than a transfer
+	retained{l}.end(errs.Vanished)
+	l.client.Retrier.Retry(releaser{l}.cleanup(d)) // a release knows more than a transfer
 	// first is true: after an earlier copy, this one would have found the next
 	// hold.
-	return true, l.judge(o, 0, true)
+	return true, releaser{l}.judge(o, 0, true)
 }
 
 // deliver gives the lock to the waiter. It reports whether the waiter takes it:
@@ -105,10 +85,10 @@ func (t *Transfer) arrived() { t.client.Local.Arrived(Handed{Transfer: t}) }
 
 // unfinished returns the leases of locks whose waiters will no longer take
 // them, because the client is closed.
-func (m *Manager) unfinished() (leases []*Lease) {
-	for _, grant := range m.Local.InTransit() {
+func unfinished(w *LocalWaiters) (leases []*Lease) {
+	for _, grant := range w.InTransit() {
 		l := grant.Transfer.lease()
-		l.endRetained(errs.ErrClosed) // or the lock would be reserved for it
+		retained{l}.end(errs.ErrClosed) // or the lock would be reserved for it
 		leases = append(leases, l)
 	}
 	return leases
@@ -127,12 +107,12 @@ func (t *Transfer) lease() *Lease {
 func (o *Owner) Accept(ctx context.Context, t *Transfer) (*Hold, error) {
 	l := t.lease()
 	if !o.takeUntil(ctx) {
-		l.giveUp(t)
+		t.giveUp(l)
 		return nil, driver.ErrAbandoned
 	}
 	defer o.give()
 	if o.lease != nil {
-		l.giveUp(t)
+		t.giveUp(l)
 		return nil, nil
 	}
 	h, err := o.begin(t.Waiter.Call, l, t.sent)
@@ -140,24 +120,24 @@ func (o *Owner) Accept(ctx context.Context, t *Transfer) (*Hold, error) {
 		t.arrived()
 	}
 	if err != nil {
-		l.endRetained(err)
+		retained{l}.end(err)
 	}
 	return h, err
 }
 
 // Refuse releases a lock that was transferred to a call that has no use for it.
-func (t *Transfer) Refuse() { t.lease().giveUp(t) }
+func (t *Transfer) Refuse() { t.giveUp(t.lease()) }
 
 // Reason returns the last reason that the waiter's line has seen.
 func (t *Transfer) Reason() error { return t.Waiter.Line.Answer().Reason() }
 
 // giveUp releases the lease of a transfer that was never begun, in the
 // background.
-func (l *Lease) giveUp(t *Transfer) {
+func (t *Transfer) giveUp(l *Lease) {
 	l.Mu.Lock()
 	l.Finish(errs.ErrNotHeld)
 	l.Mu.Unlock()
-	l.endRetained(errs.ErrNotHeld)
-	l.client.Retrier.Retry(l.cleanup(l.indeterminate))
+	retained{l}.end(errs.ErrNotHeld)
+	l.client.Retrier.Retry(releaser{l}.cleanup(l.indeterminate))
 	t.arrived()
 }

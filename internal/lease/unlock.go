@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -42,9 +41,9 @@ func (l *Lease) unlockInTurn(h *Hold) (err error) {
 		l.Mu.Unlock()
 		err = l.unlockInner(rest, start)
 	} else {
-		next := l.chooseNext(h, now)
+		next := chooseNext(l, h, now)
 		l.Mu.Unlock()
-		err = l.handOff(next, start)
+		err = next.complete(start)
 		claimed.forget() // not before: the release must find the reservation
 	}
 	if err != nil {
@@ -61,7 +60,7 @@ func (l *Lease) unlockInner(rest int, start time.Time) error {
 	if l.owner == nil {
 		return nil
 	}
-	return l.sendLevels(rest, start)
+	return releaser{l}.send(rest, start)
 }
 
 // unlockLost ends a hold that was lost; the mutex is held.
@@ -76,7 +75,8 @@ func (h *Hold) unlockLost() error {
 // held.
 func (h *Hold) noteLoss(err error) {
 	if errs.IsLoss(err) {
-		h.lost = err
+		lost := err // only a loss is on the heap
+		h.lost = &lost
 	}
 }
 
@@ -85,41 +85,34 @@ func (h *Hold) noteLoss(err error) {
 func (h *Hold) FoundLost() error {
 	h.mu().Lock()
 	defer h.mu().Unlock()
-	return h.lost
+	if h.lost == nil {
+		return nil
+	}
+	return *h.lost
 }
 
 // WarnUnconfirmed logs an unconfirmed release, for a caller that returns
 // something else.
 func (h *Hold) WarnUnconfirmed(why error) {
-	h.grant.manager().Logger.Warn("relock: release not confirmed", h.grant.About("reason", why.Error())...)
+	h.grant.ofClient().Logger.Warn("relock: release not confirmed", h.grant.About("reason", why.Error())...)
 }
 
-// IsUnlocked reports whether Unlock was called.
-func (h *Hold) IsUnlocked() bool {
-	h.mu().Lock()
-	defer h.mu().Unlock()
-	return h.unlocked
-}
-
-// drop removes an unlocked level; Mu must be held. After the last one the owner
-// has no lease.
-func (l *Lease) drop(h *Hold) {
-	if last := l.levels.Drop(h); last && l.owner != nil {
-		l.owner.lease = nil
-		l.client.Exit(l.owner)
+// UnlockNewest unlocks the owner's newest level that writes, or its newest
+// level that does not.
+func (s *Owners) UnlockNewest(key OwnerKey, writes bool) error {
+	o := s.Enter(key)
+	defer o.Exit()
+	o.take()
+	defer o.give()
+	l := o.lease
+	if l == nil {
+		return errs.ErrNotHeld
 	}
-}
-
-// newest returns the newest level for which ok reports true, or nil.
-func (l *Lease) newest(ok func(*Hold) bool) *Hold {
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
-	for _, h := range slices.Backward(l.levels.All) {
-		if ok(h) {
-			return h
-		}
+	h := l.levels.newest(&l.Mu, func(h *Hold) bool { return h.settings.Kind.Writes == writes })
+	if h == nil {
+		return errs.ErrNotHeld
 	}
-	return nil
+	return l.unlockInTurn(h)
 }
 
 // String returns a text without ids, for code that prints a hold.

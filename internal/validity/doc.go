@@ -3,9 +3,13 @@
 // keys or nodes, or a delivery of a task. The package knows none of them: each
 // is a [Subject], and one that is renewed is a [Renewable].
 //
-// [Books] have the grants of one client. A [Validity] sends nothing
-// (validity.go). A [Renewal] is one that a worker renews (renewal.go and
-// schedule.go); life.go has its begin and its end.
+// A [Validity] sends nothing (validity.go). A [Renewal] is one that a worker
+// renews (renewal.go and schedule.go); life.go has its begin and its end.
+//
+// [Books] have the grants of one client. They are made of parts, each with its
+// own file and state: the places of the grants, the expiry timers, the fleets
+// of workers, the check for suspends, the switches of masters, the reports and
+// the warnings. Only the places know the Renewal.
 //
 // # Validity and loss
 //
@@ -18,7 +22,7 @@
 // Check and every operation, by the clock. One timer serves all grants of a
 // client, and examines each when it would have expired, so a renewal costs it
 // nothing (expiry.go). A grant enters the books under the mutex that Seal
-// takes.
+// takes (places.go).
 //
 // # Renewal
 //
@@ -50,5 +54,6 @@
 // client and end with its life. The timer has no goroutine until it fires.
 //
 // The mutex of the suspend monitor comes before that of a grant. After the
-// latter comes one of three: that of the books, the timers or a worker.
+// latter comes one of four: that of the places, the timers, the fleets or a
+// worker.
 package validity

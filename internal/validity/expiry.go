@@ -12,49 +12,69 @@ import (
 // it is examined again at its new time. If many grants expire together, as in
 // an outage, all are marked lost before the follow-up work for any of them.
 type expiryTimers struct {
-	start time.Time // the origin of the times in the heap
+	clock // of the times in the heap
 
-	mu      sync.Mutex // taken after Renewal.mu, never before it
+	mu      sync.Mutex // taken after that of a grant, never before it
 	grants  expiryHeap
 	timer   *time.Timer   // nil until it is first needed
 	planned time.Duration // when the timer fires; 0 if it is not set
 }
 
-func newExpiryTimers(start time.Time) *expiryTimers { return &expiryTimers{start: start} }
+// followUps are what is to be done after grants were marked lost. All that end
+// together are marked first, because a follow-up may call code of the user.
+type followUps []func()
 
-// watch examines the grant when it expires; Renewal.mu must be held.
-func (t *expiryTimers) watch(r *Renewal) {
+func (f followUps) run() {
+	for _, follow := range f {
+		follow()
+	}
+}
+
+// timed is a grant that is examined when it would have expired.
+type timed interface {
+	// expire marks the grant lost if it has expired, and returns the follow-up
+	// work. Otherwise it has the grant watched again, unless that has ended.
+	expire() followUps
+	// timer returns the grant's index in the heap, or -1 if it is not there.
+	// The mutex of the timers guards it.
+	timer() *int32
+}
+
+// watch examines the grant when it expires, at until; the mutex of the grant
+// must be held.
+func (t *expiryTimers) watch(g timed, until time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r.due < 0 {
-		r.due = int32(len(t.grants))
+	if due := g.timer(); *due < 0 {
+		*due = int32(len(t.grants))
 		t.grants = append(t.grants, expiryTimer{})
 	}
-	t.move(r)
+	t.move(g, until)
 }
 
 // again is watch for a grant whose valid until has changed. It does nothing if
-// the grant is being examined; Renewal.mu must be held.
-func (t *expiryTimers) again(r *Renewal) {
+// the grant is being examined; the mutex of the grant must be held.
+func (t *expiryTimers) again(g timed, until time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r.due >= 0 {
-		t.move(r)
+	if *g.timer() >= 0 {
+		t.move(g, until)
 	}
 }
 
-func (t *expiryTimers) move(r *Renewal) {
-	t.grants[r.due] = expiryTimer{r.validUntil.Sub(t.start), r}
-	heap.Fix(&t.grants, int(r.due))
+func (t *expiryTimers) move(g timed, until time.Time) {
+	due := int(*g.timer())
+	t.grants[due] = expiryTimer{t.Count(until), g}
+	heap.Fix(&t.grants, due)
 	t.plan()
 }
 
 // forget stops watching the grant, which has ended.
-func (t *expiryTimers) forget(r *Renewal) {
+func (t *expiryTimers) forget(g timed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r.due >= 0 {
-		t.grants.take(int(r.due))
+	if due := *g.timer(); due >= 0 {
+		t.grants.take(int(due))
 	}
 }
 
@@ -70,7 +90,7 @@ func (t *expiryTimers) plan() {
 		return
 	}
 	t.planned = max(first, 1)
-	wait := time.Until(t.start.Add(first))
+	wait := time.Until(t.At(first))
 	if t.timer == nil {
 		t.timer = time.AfterFunc(wait, t.fire)
 		return
@@ -78,46 +98,20 @@ func (t *expiryTimers) plan() {
 	t.timer.Reset(wait)
 }
 
-// expire is called by the expiry timer. It marks the grant lost and returns the
-// follow-up work. If the grant has already ended or was extended meanwhile, it
-// returns nil.
-func (r *Renewal) expire() (follow func()) {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	switch {
-	case r.over != nil:
-		return nil
-	case time.Until(r.validUntil) > 0:
-		r.of.Books().expiry.watch(r)
-		return nil
-	}
-	return r.LoseLocked(r.of.Expired())
-}
-
 // fire marks all expired grants lost before it does the follow-up work.
 func (t *expiryTimers) fire() {
-	for _, follow := range endAll(t.due(), (*Renewal).expire) {
-		follow()
+	var follow followUps
+	for _, g := range t.due() {
+		follow = append(follow, g.expire()...)
 	}
-}
-
-// endAll ends grants, and the groups that have too few members left. It returns
-// the follow-up work, never nil. It calls no code of the user.
-func endAll(grants []*Renewal, end func(*Renewal) (follow func())) []func() {
-	follows := []func(){}
-	for _, r := range grants {
-		if follow := end(r); follow != nil {
-			follows = append(follows, follow, r.of.Moved())
-		}
-	}
-	return follows
+	follow.run()
 }
 
 // due removes and returns the grants that are to be examined now.
-func (t *expiryTimers) due() (all []*Renewal) {
+func (t *expiryTimers) due() (all []timed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for now := time.Since(t.start); len(t.grants) > 0 && t.grants[0].at <= now; {
+	for now := t.now(); len(t.grants) > 0 && t.grants[0].at <= now; {
 		all = append(all, t.grants[0].grant)
 		t.grants.take(0)
 	}
@@ -137,7 +131,7 @@ func (t *expiryTimers) close() {
 // expiryTimer is a grant and the time at which to examine it.
 type expiryTimer struct {
 	at    time.Duration
-	grant *Renewal // its due is the index in the heap
+	grant timed
 }
 
 // expiryHeap orders grants by time. It does not use Push and Pop, because they
@@ -148,7 +142,7 @@ func (h expiryHeap) Len() int           { return len(h) }
 func (h expiryHeap) Less(a, b int) bool { return h[a].at < h[b].at }
 func (h expiryHeap) Swap(a, b int) {
 	h[a], h[b] = h[b], h[a]
-	h[a].grant.due, h[b].grant.due = int32(a), int32(b)
+	*h[a].grant.timer(), *h[b].grant.timer() = int32(a), int32(b)
 }
 func (h expiryHeap) Push(any) {}
 func (h expiryHeap) Pop() any { return nil }
@@ -156,10 +150,10 @@ func (h expiryHeap) Pop() any { return nil }
 // take removes the element i.
 func (h *expiryHeap) take(i int) {
 	last := len(*h) - 1
-	(*h)[i].grant.due = -1
+	*(*h)[i].grant.timer() = -1
 	if i != last {
 		(*h)[i] = (*h)[last]
-		(*h)[i].grant.due = int32(i)
+		*(*h)[i].grant.timer() = int32(i)
 	}
 	(*h)[last] = expiryTimer{}
 	*h = (*h)[:last]

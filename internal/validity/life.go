@@ -43,14 +43,14 @@ func (r *Renewal) Start(requested time.Time) (now time.Time, err error) {
 	}
 	r.Mu.Lock()
 	if r.over == nil {
-		r.of.Books().expiry.watch(r)
+		r.of.Books().expiry.watch(r, r.validUntil)
 	}
 	r.Mu.Unlock()
 	now = time.Now()
 	if r.of.Books().suspendedSince(requested, now) {
 		r.Lose(errs.Suspended)
 	}
-	if r.of.Books().isBeforeSwitch(requested) {
+	if r.of.Books().switches.since(requested) {
 		r.recheck.Store(true)
 	}
 	return now, nil
@@ -62,6 +62,32 @@ func (r *Renewal) Err() error {
 	now := time.Now()
 	r.of.Books().CheckSuspended(now)
 	return r.CheckAt(now)
+}
+
+// timer returns the index of the grant in the expiry timers.
+func (r *Renewal) timer() *int32 { return &r.due }
+
+// expire is called by the expiry timers.
+func (r *Renewal) expire() followUps {
+	if follow := r.markExpired(); follow != nil {
+		return r.andMoved(follow)
+	}
+	return nil
+}
+
+// markExpired marks the grant lost and returns the follow-up work. If the grant
+// has already ended or was extended meanwhile, it returns nil.
+func (r *Renewal) markExpired() (follow func()) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	switch {
+	case r.over != nil:
+		return nil
+	case time.Until(r.validUntil) > 0:
+		r.of.Books().expiry.watch(r, r.validUntil)
+		return nil
+	}
+	return r.LoseLocked(r.of.Expired())
 }
 
 // StopRenewing lets the grant end by itself, unless End comes before.
@@ -87,7 +113,7 @@ func (r *Renewal) End(why error) (earlier error) {
 func (r *Renewal) Leave() {
 	r.renewer().Remove(&r.job)
 	r.of.Books().expiry.forget(r)
-	r.of.Books().forget(r)
+	r.of.Books().unlink(r)
 }
 
 // Judge reads the answer to a last release: it reports whether the hold was

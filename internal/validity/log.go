@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// About returns what a log line says of the grant: its lock, the kind and the
-// label of that. The attributes in more follow.
-func (v *Validity) About(more ...any) []any {
-	all := append(make([]any, 0, 8+len(more)), "key", v.Name, "kind", v.Settings.KindName())
-	if label := v.Settings.LabelText(); label != "" {
-		all = append(all, "label", label)
-	}
-	return append(all, more...)
-}
-
 // warningPause is the shortest time between two warnings of a client that
 // renewals fail. An outage concerns all of its holds.
 const warningPause = 30 * time.Second
 
 // warnings limits how often a client warns of one thing.
-type warnings struct{ next atomic.Int64 } // counted from the client's start
+type warnings struct {
+	clock
+	logger *slog.Logger
+	next   atomic.Int64 // when to warn again, counted from the client's start
+}
+
+// described is what a log line is about.
+type described interface {
+	// About returns what a log line says of it. The attributes in more follow.
+	About(more ...any) []any
+}
 
 // level returns the level of an event at now, counted from the client's start.
 // It is that of a warning once in a warningPause.
@@ -34,9 +34,8 @@ func (w *warnings) level(now time.Duration) slog.Level {
 	return slog.LevelWarn
 }
 
-// logFailure logs that a renewal failed: the first one of an outage as a
-// warning.
-func (b *Books) logFailure(err error, of Renewable) {
-	level := b.warnings.level(time.Since(b.start))
-	b.logger.Log(context.Background(), level, "relock: renewal failed, retrying", of.About("reason", err.Error())...)
+// failed logs that a renewal failed: the first one of an outage as a warning.
+func (w *warnings) failed(err error, of described) {
+	level := w.level(w.now())
+	w.logger.Log(context.Background(), level, "relock: renewal failed, retrying", of.About("reason", err.Error())...)
 }

@@ -2,6 +2,7 @@ package validity
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
@@ -18,38 +19,21 @@ import (
 // allow.
 const CheckLength = 10 * time.Millisecond
 
-// recheckAll makes all grants ask. One that was requested before, and comes
-// into the books later, asks as well, see Start.
-func (b *Books) recheckAll() {
-	b.switched.Store(int64(time.Since(b.start)))
-	for _, r := range b.All() {
-		r.recheck.Store(true)
-		r.RecheckNow()
-	}
+// switches knows when masters have changed. A grant that was requested before,
+// and comes into the books later, has to ask as well.
+type switches struct {
+	clock
+	last atomic.Int64 // counted from the client's start
 }
 
-// isBeforeSwitch reports whether masters have changed since a request was sent.
-func (b *Books) isBeforeSwitch(sent time.Time) bool {
-	return b.Count(sent) < time.Duration(b.switched.Load())
-}
+// note notes that masters have changed.
+func (s *switches) note() { s.last.Store(int64(s.now())) }
 
-// RecheckNow makes the next renewal due if the grant has to ask.
-func (r *Renewal) RecheckNow() {
-	if r.recheck.Load() {
-		r.RunNow(time.Now())
-	}
-}
+// since reports whether masters have changed since a request was sent.
+func (s *switches) since(sent time.Time) bool { return s.Count(sent) < time.Duration(s.last.Load()) }
 
 // IsThere reports whether a check has found the hold. Too few replicas are no
 // reason against it: a new master lacks them at first.
 func IsThere(o driver.Result) bool {
 	return o.Err == nil && o.Reply == int64(script.OK) || errors.Is(o.Err, errs.ErrReplicas)
-}
-
-// Checked returns when to renew after a check was answered.
-func (r *Renewal) Checked(sent time.Time) (time.Time, bool) {
-	if r.watchedLease() == 0 {
-		return time.Time{}, false
-	}
-	return r.renewAt(sent), true
 }

@@ -23,7 +23,7 @@ type Renewal struct {
 	grant Renewable
 	job   background.Job
 
-	next, prev *Renewal // at the same place; guarded by the mutex of the books
+	next, prev *Renewal // at the same place; guarded by the mutex of the places
 
 	// The order saves 8 bytes of each lock.
 	watched  time.Duration // the longest lease that is wanted; guarded by Mu
@@ -33,7 +33,7 @@ type Renewal struct {
 	suspect  bool          // the server has refused it, the reason is being requested; guarded by Mu
 	failing  bool          // the last attempt failed, which was logged; the worker's, as what follows
 	rechecks bool          // the sending under way asks the new master whether the hold is there
-	awaited  bool          // a call waits for it, which was logged; guarded by the mutex of the books
+	awaited  bool          // a call waits for it, which was logged; guarded by the mutex of the places
 	asked    time.Duration // the lease that the sending under way requests
 }
 
@@ -49,8 +49,7 @@ type Renewable interface {
 	background.Task
 	Subject
 	Renewer
-	// About returns what a log line says of it. The attributes in more follow.
-	About(more ...any) []any
+	described
 	// ObservedIn returns the context in which a renewal is reported.
 	ObservedIn() context.Context
 	// Extended is called after an answer has extended the validity.
@@ -59,6 +58,9 @@ type Renewable interface {
 	// script. It reports whether to send again, for the reason.
 	NotOurs(code any) (again bool)
 }
+
+// Grant returns what the Renewal is a part of.
+func (r *Renewal) Grant() Renewable { return r.grant }
 
 // Next requests the longest lease that is wanted. If none is, the renewal ends,
 // and the grant expires as last set, unless it has to ask whether it is there.
@@ -99,13 +101,19 @@ func (r *Renewal) Handle(o driver.Result) (time.Time, bool) {
 		}
 		return r.Retry(o.Err, min(cmp.Or(r.asked, r.Settings.Lease)/10, maxRenewRetry))
 	case o.Reply != int64(script.OK):
-		return time.Now(), r.grant.NotOurs(o.Reply)
+		return r.Refused(o.Reply)
 	}
 	if r.Renewed(o.Sent, r.asked) != nil {
 		return time.Time{}, false
 	}
 	r.grant.Extended(o.Sent)
 	return r.renewAt(o.Sent), true
+}
+
+// Refused ends the grant, after the server has refused a request of the worker
+// with this code. It returns when to ask for the reason, and whether to.
+func (r *Renewal) Refused(code any) (at time.Time, again bool) {
+	return time.Now(), r.grant.NotOurs(code)
 }
 
 // ReportRenewal counts an attempt, and notifies the observer of it, in a
@@ -115,16 +123,9 @@ func (r *Renewal) ReportRenewal(in func() context.Context, o driver.Result) {
 	if err == nil && o.Reply != int64(script.OK) {
 		err = errs.Vanished
 	}
-	r.of.Books().Counts.renewed(err)
-	hook := r.of.Books().renewDone
-	if hook == nil {
-		return
-	}
-	e := holds.End{Key: r.Name, Kind: r.Settings.KindName(), Op: "renew", Start: o.Sent, End: time.Now(), Err: err}
-	if o.Sent.IsZero() {
-		e.Start = e.End
-	}
-	hook(in(), e)
+	r.of.Books().report(in, holds.End{
+		Key: r.Name, Kind: r.Settings.KindName(), Op: "renew", Start: o.Sent, Err: err,
+	})
 }
 
 // Renewed takes an answer that has granted this length to a request of the
@@ -137,9 +138,9 @@ func (r *Renewal) Renewed(sent time.Time, length time.Duration) error {
 // Retry returns when to send again after a request of the worker has failed. It
 // logs the first failure in a row.
 func (r *Renewal) Retry(err error, pause time.Duration) (time.Time, bool) {
-	if !r.failing && r.of.Books().life.Err() == nil {
+	if !r.failing && r.of.Books().client.Life.Err() == nil {
 		r.failing = true
-		r.of.Books().logFailure(err, r.grant)
+		r.of.Books().warnings.failed(err, r.grant)
 	}
 	return time.Now().Add(Jitter(pause)), true
 }
@@ -151,7 +152,7 @@ func (r *Renewal) EndBy(until time.Time) {
 	r.suspect = true
 	if r.over == nil && until.Before(r.validUntil) {
 		r.validUntil = until
-		r.of.Books().expiry.again(r)
+		r.of.Books().expiry.again(r, until)
 	}
 	r.Mu.Unlock()
 	r.of.Moved()()

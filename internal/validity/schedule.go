@@ -12,10 +12,6 @@ import (
 // repeated soon, as long as the grant is valid. The answer "not ours" means
 // loss.
 
-// renewAhead is how much too early a grant may be renewed together with others.
-// Many locks then cost a few large batches instead of many small ones.
-const renewAhead = 10 * time.Millisecond
-
 // MaxPause is the longest time between two renewals, however long the lease is:
 // a renewal finds that an operator has ended the hold.
 const MaxPause = time.Minute
@@ -25,6 +21,21 @@ func (r *Renewal) Schedule(sent time.Time) { r.renewer().Add(&r.job, r.renewAt(s
 
 // RunNow makes the worker ask for the next request by then, or before.
 func (r *Renewal) RunNow(then time.Time) { r.renewer().AddEarlier(&r.job, then) }
+
+// RecheckNow makes the next renewal due if the grant has to ask.
+func (r *Renewal) RecheckNow() {
+	if r.recheck.Load() {
+		r.RunNow(time.Now())
+	}
+}
+
+// Checked returns when to renew after a check was answered.
+func (r *Renewal) Checked(sent time.Time) (time.Time, bool) {
+	if r.watchedLease() == 0 {
+		return time.Time{}, false
+	}
+	return r.renewAt(sent), true
+}
 
 // renewAt returns when to renew after a request that was sent at sent. That is
 // a third of the watched lease later, or the longest pause if that is shorter.
@@ -69,10 +80,7 @@ func (r *Renewal) Watch(length time.Duration) {
 
 // renewer returns the workers that renew the grant.
 func (r *Renewal) renewer() *background.Fleet {
-	if r.Settings.Replicas > 0 {
-		return r.of.Books().replicator(*r.Settings.Ack())
-	}
-	return r.of.Books().watchdog
+	return r.of.Books().fleets.of(r.Settings.Ack())
 }
 
 // Unwatch undoes Watch, and reports whether nobody else wants a lease of this

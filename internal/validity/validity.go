@@ -19,7 +19,7 @@ type Validity struct {
 	Settings *lockspec.Spec // of the first level
 	Since    time.Duration  // when Redis granted it, counted from the client's start
 
-	Mu         sync.Mutex // guards what follows and its subject; taken before that of the books, never after
+	Mu         sync.Mutex // guards what follows and its subject; taken before that of the places, never after
 	validUntil time.Time
 	over       error         // why the grant ended; nil while it is live
 	renewed    time.Duration // when its last answered request was sent, counted from the client's start
@@ -65,6 +65,16 @@ func (v *Validity) Init(of Subject, key string, sent time.Time, s *lockspec.Spec
 
 // Valid returns v, of a struct that embeds it.
 func (v *Validity) Valid() *Validity { return v }
+
+// About returns what a log line says of the grant: its lock, the kind and the
+// label of that. The attributes in more follow.
+func (v *Validity) About(more ...any) []any {
+	all := append(make([]any, 0, 8+len(more)), "key", v.Name, "kind", v.Settings.KindName())
+	if label := v.Settings.LabelText(); label != "" {
+		all = append(all, "label", label)
+	}
+	return append(all, more...)
+}
 
 // Granted returns when Redis granted it.
 func (v *Validity) Granted() time.Time { return v.of.Books().At(v.Since) }
@@ -149,6 +159,10 @@ func (v *Validity) LoseLocked(why error) (follow func()) {
 	v.over = why
 	return v.of.Ended(why)
 }
+
+// andMoved returns the work that follows the loss of the grant, and what
+// follows from that for others; Mu is not held. It calls no code of the user.
+func (v *Validity) andMoved(follow func()) followUps { return followUps{follow, v.of.Moved()} }
 
 // Over returns why the grant has ended, or nil; Mu must be held.
 func (v *Validity) Over() error { return v.over }

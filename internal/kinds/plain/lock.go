@@ -41,7 +41,7 @@ func (l *Lock) nest(ctx context.Context) (h, outer *lease.Hold, err error) {
 		if outer == nil || !l.Settings.Kind.Nests {
 			return nil, outer, nil
 		}
-		h, err = outer.Nest(ctx, &l.Settings)
+		h, err = lease.Nest(ctx, outer, &l.Settings)
 		if h != nil || err != nil || !outer.IsUnlocked() {
 			return h, outer, err
 		}

@@ -39,7 +39,7 @@ func (l Lock) Depth(ctx context.Context) int {
 	if err != nil {
 		return 0
 	}
-	return l.Manager.Depth(ctx, o)
+	return l.Manager.Owners.Depth(ctx, o)
 }
 
 // queueUp acquires a fair lock in the order of the queue.

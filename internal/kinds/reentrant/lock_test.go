@@ -318,8 +318,8 @@ func TestTransferToTheSameOwner(t *testing.T) {
 	testkit.Eventually(t, testkit.Patience, func() bool { return q.Clients[0].Stats().Waiting == 1 }, "waits")
 	e := locktest.Engine(q.Clients[0])
 	key := lease.OwnerKey{Lock: locktest.QueueKey, ID: locktest.Level(h).Owner(), Family: lockspec.ReentrantFamily}
-	o := e.Enter(key)
-	defer e.Exit(o)
+	o := e.Owners.Enter(key)
+	defer o.Exit()
 	// as if it had waited before its owner was granted the lock
 	actAs(o, key.ID)
 	q.UnlockFresh(h)

@@ -74,8 +74,8 @@ func (r Lock) reentrant(ctx context.Context) (*lease.Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := r.Manager.Enter(caller)
-	defer r.Manager.Exit(o)
+	o := r.Manager.Owners.Enter(caller)
+	defer o.Exit()
 	return o.First(ctx, func() (*lease.Hold, error) {
 		next := reentrant.Protocol{RedisKey: r.RedisKey(), Owner: caller.ID, Hold: id}
 		g, err := r.transfer(ctx, next, func(length time.Duration) script.Call {

@@ -28,15 +28,6 @@ func newDialing(life context.Context) *dialing {
 	return d
 }
 
-func isClosed(done <-chan struct{}) bool {
-	select {
-	case <-done:
-		return true
-	default:
-		return false
-	}
-}
-
 // connect returns the connection that is usable at now. If it must be dialled,
 // connect waits for it. A dial may hang or fail while connections of the pool
 // work. Then connect returns one of these, as soon as one is idle.

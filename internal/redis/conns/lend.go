@@ -2,7 +2,6 @@ package conns
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -119,8 +118,3 @@ func (d *lender) dialOwn(ctx context.Context) (*wire.Conn, error) {
 	}
 	return opened, err
 }
-
-var (
-	errStale  = errors.New("idle connection is older than a break")
-	errNoIdle = errors.New("no idle connection in the pool")
-)

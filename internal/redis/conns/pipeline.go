@@ -3,9 +3,6 @@ package conns
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,14 +25,6 @@ type pipeline struct {
 	mu      sync.Mutex
 	dialing *dialing // nil while no dial is under way; guarded by mu
 }
-
-var (
-	// errUnsent is the error of a request whose connection was lost before
-	// the request was written. The next connection may take it.
-	errUnsent = fmt.Errorf("connection was lost before the request was sent: %w", io.EOF)
-
-	errDialTimeout = fmt.Errorf("connecting takes too long: %w", os.ErrDeadlineExceeded)
-)
 
 // call runs one command, within the limits and the client's own timeouts. A
 // request that was written is never written again.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/redis/driver"
 	"github.com/relock-go/relock/internal/redis/wire"
 )
@@ -79,8 +78,6 @@ func dialAsPool(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err err
 	}
 	return conn, nil
 }
-
-var errNoTimeouts = fmt.Errorf("%w: pool: its connections do not implement redis.ConnWithTimeout", errs.ErrInvalid)
 
 // Send runs one command; see [driver.Driver].
 func (d *Pool) Send(ctx context.Context, limit driver.Limits, r driver.Request) driver.Result {

@@ -9,17 +9,29 @@ import (
 // sideBySide are the libraries of read/write locks and of semaphores.
 var sideBySide = slices.Concat(readWriteLibraries, []string{oursPermits, oursPermitsFair, handPermits})
 
-// distinct is goroutines of one process, each with its own key, so none waits
-// for another. More libraries than the usual ones may get it.
-func distinct(goroutines int, more ...string) scenario {
+// counted is goroutines of one process, each with its own key, so that none
+// waits for another. Their pairs are counted.
+func counted(name string, goroutines int, libraries ...string) scenario {
 	return scenario{
-		name: fmt.Sprintf("distinct %d", goroutines), libraries: slices.Concat(withPeers(ours, oursAnew, oursReentrant),
-			[]string{redsyncAnew}, more),
+		name: name, libraries: libraries, figures: countFigures,
 		load: load{
 			Work: "count", Processes: 1, Goroutines: goroutines, Ramp: 150 * time.Millisecond, Duration: 600 * time.Millisecond,
 		},
-		figures: countFigures,
 	}
+}
+
+// together is counted with one key, which so many may hold together.
+func together(name string, goroutines, most int, hold time.Duration, libraries ...string) scenario {
+	s := counted(name, goroutines, libraries...)
+	s.load.OneKey, s.load.Together, s.load.Hold = true, most, hold
+	s.load.Ramp, s.load.Duration = 200*time.Millisecond, time.Second
+	return s
+}
+
+// distinct has more libraries than the usual ones.
+func distinct(goroutines int, more ...string) scenario {
+	usual := append(withPeers(ours, oursAnew, oursReentrant), redsyncAnew)
+	return counted(fmt.Sprintf("distinct %d", goroutines), goroutines, append(usual, more...)...)
 }
 
 var (
@@ -27,6 +39,10 @@ var (
 	distinct64   = distinct(64, sideBySide...)
 	distinct256  = distinct(256)
 	distinct1024 = distinct(1024)
+
+	// oneKey is many goroutines that want the same key, and release it
+	// immediately.
+	oneKey = together("one key", 256, 1, 0, append(withPeers(ours, oursAnew, oursFair), redsyncAnew)...)
 )
 
 const (

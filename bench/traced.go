@@ -1,15 +1,43 @@
 package main
 
-import "time"
+import (
+	"time"
 
-// busy is four processes that want the key all the time. It shows how long a
-// lock takes, and whether every goroutine gets it.
-var busy = scenario{
-	name: "busy", libraries: withPeers(ours, oursFair),
-	load: load{
-		Work: "trace", Processes: 4, Goroutines: 4, OneKey: true, Hold: time.Millisecond, Duration: 1500 * time.Millisecond,
-	},
-	figures: grantFigures,
+	"github.com/aclements/go-moremath/stats"
+)
+
+// traced is processes that want one key again and again, and record when each
+// lock was requested, granted and released.
+func traced(name string, processes, goroutines int, hold time.Duration, libraries ...string) scenario {
+	return scenario{
+		name: name, libraries: libraries, figures: grantFigures,
+		load: load{
+			Work: "trace", Processes: processes, Goroutines: goroutines, OneKey: true, Hold: hold,
+			Duration: 1500 * time.Millisecond,
+		},
+	}
+}
+
+var (
+	// busy shows how long a lock takes, and whether every goroutine gets it.
+	busy = traced("busy", 4, 4, time.Millisecond, withPeers(ours, oursFair)...)
+
+	// think is busy with a pause between two turns of a goroutine. It shows for
+	// how much of the time a goroutine has the lock.
+	think = pausing(traced("think", 4, 4, time.Millisecond, withPeers(ours, oursFair)...), 5*time.Millisecond)
+
+	// handOff measures from the call of Unlock in one process to the return of
+	// Lock in the other.
+	handOff = traced("hand-off", 2, 1, 2*time.Millisecond, withPeers(ours, oursFair)...)
+
+	// reentrantKey is busy on reentrant locks. Goroutines of a process hand the
+	// key to each other, and so do processes.
+	reentrantKey = traced("reentrant key", 4, 4, time.Millisecond, oursReentrant, ours)
+)
+
+func pausing(s scenario, pause time.Duration) scenario {
+	s.load.Think = pause
+	return s
 }
 
 const (
@@ -44,7 +72,7 @@ func grantFigures(o outcome) (figures, error) {
 		gaps = append(gaps, gap.Seconds())
 	}
 	span := seconds(all[len(all)-1].Gave - all[0].Got)
-	round := mean(holds) * float64(o.load.Processes*o.load.Goroutines)
+	round := stats.Mean(holds) * float64(o.load.Processes*o.load.Goroutines)
 	return figures{}.
 		add(perSecond, float64(len(all))/span).
 		add(waitP50, percentile(waits, 50)).
@@ -52,7 +80,7 @@ func grantFigures(o outcome) (figures, error) {
 		add(waitMax, percentile(waits, 100)).
 		add(turns, percentile(waits, 99)/round).
 		add(evenness, fewestByMost(o.reports)).
-		add(inUse, sum(holds)/span).
+		add(inUse, stats.Sample{Xs: holds}.Sum()/span).
 		add(perGrant, float64(o.commands)/float64(len(all))).
 		add(neverWoken, stuck(o.reports)).
 		add(handOffTime, median(gaps)).
