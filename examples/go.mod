@@ -11,6 +11,7 @@ require (
 	github.com/relock-go/relock v0.1.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
+	golang.org/x/sync v0.17.0
 )
 
 require (

@@ -104,8 +104,7 @@ func (c *tlsCell) meet(name string, action faults.Action) {
 		err = hold.Unlock(c.Context())
 		hold = nil
 	}
-	_, ok := testkit.Await(met, testkit.Patience)
-	require.True(c, ok, "no request has met the fault")
+	testkit.Next(c, met, "no request has met the fault")
 	c.requireUnknown(name, err)
 	_, err = c.locked.TryAcquire(c.Context())
 	require.Error(c, err, "the answer to another request is taken for a grant")

@@ -22,9 +22,9 @@ func TestRollingDeployOfProcesses(t *testing.T) {
 			r.awaitServed()
 			replaced := 0
 			for end := time.Now().Add(pick(time.Minute, 4*time.Second)); time.Now().Before(end); {
-				for i, n := range r.running {
-					r.processes[n].End(patience)
-					r.running[i] = r.spawn(!r.fair[n])
+				for i := range processes {
+					r.fair[i] = !r.fair[i]
+					r.crew.Replace(i, patience)
 					r.awaitServed()
 					replaced++
 				}

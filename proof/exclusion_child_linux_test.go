@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -45,24 +44,14 @@ func contenderRole(self *faults.Self) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		for range self.Commands { // there are none
+	ctx := self.Context()
+	err = faults.Together(contenders, func(i int) error {
+		c := &contender{
+			self: self, lock: contendedLock(self, client, i), nested: self.Args[2] == reentrant, shared: shared, goroutine: i,
 		}
-		cancel()
-	}()
-	errs := make([]error, contenders)
-	var group sync.WaitGroup
-	for i := range contenders {
-		group.Go(func() {
-			c := &contender{
-				self: self, lock: contendedLock(self, client, i), nested: self.Args[2] == reentrant, shared: shared, goroutine: i,
-			}
-			errs[i] = c.run(ctx)
-		})
-	}
-	group.Wait()
-	return errors.Join(append(errs, client.Close())...)
+		return c.run(ctx)
+	})
+	return errors.Join(err, client.Close())
 }
 
 func contendedLock(self *faults.Self, client *relock.Client, goroutine int) processLock {

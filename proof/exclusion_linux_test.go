@@ -22,54 +22,41 @@ const (
 // contest is a register that processes increment under one lock.
 type contest struct {
 	*testing.T
-	server    *redistest.Server
-	kind      string
-	path      string
-	shared    *register
-	began     time.Time
-	processes []*faults.Child // the ones of before included; the index is the process in the sections
-	running   []int
-	killedAt  map[int]int64
-	halts     []halt
+	server *redistest.Server
+	kind   string
+	path   string
+	shared *register
+	began  time.Time
+	crew   *faults.Crew // the number in All is the process in the sections
+	halts  []halt
 }
 
 func newContest(t *testing.T, kind string) *contest {
-	c := &contest{T: t, server: redistest.Start(t), kind: kind, began: time.Now(), killedAt: map[int]int64{}}
+	c := &contest{T: t, server: redistest.Start(t), kind: kind, began: time.Now()}
 	c.path, c.shared = newShared[register](t)
-	for range competing {
-		c.running = append(c.running, c.spawn())
-	}
+	c.crew = faults.StartCrew(t, competing, func(int) *faults.Child {
+		return faults.Spawn(c, "contender", c.server.Network, c.server.Address, c.kind, c.path)
+	})
 	return c
-}
-
-func (c *contest) spawn() int {
-	c.Helper()
-	c.processes = append(c.processes, faults.Spawn(c, "contender", c.server.Network, c.server.Address, c.kind, c.path))
-	return len(c.processes) - 1
 }
 
 // stop stops one of the processes for a while. The stop counts from the signal,
 // since it is unknown when the process obeys it.
 func (c *contest) stop(i int) {
 	c.Helper()
-	process := c.processes[c.running[i]]
 	from := faults.Now()
-	process.Stop()
-	time.Sleep(stopFor)
-	process.Continue()
-	c.halts = append(c.halts, halt{c.running[i], from, faults.Now()})
+	c.crew.Halt(i, stopFor)
+	c.halts = append(c.halts, halt{c.crew.Running[i], from, faults.Now()})
 }
 
 // restart ends or kills one of the processes, and starts another in its place.
 func (c *contest) restart(i int, kill bool) {
 	c.Helper()
-	if n := c.running[i]; kill {
-		c.processes[n].Kill()
-		c.killedAt[n] = faults.Now()
+	if kill {
+		c.crew.Kill(i)
 	} else {
-		c.processes[n].End(patience)
+		c.crew.Replace(i, patience)
 	}
-	c.running[i] = c.spawn()
 }
 
 // progress waits until the register has grown by n.
@@ -82,18 +69,17 @@ func (c *contest) progress(n int64) {
 // finish ends all processes, judges, and prints the counts.
 func (c *contest) finish() *verdict {
 	c.Helper()
-	for _, n := range c.running {
-		c.processes[n].End(patience)
-	}
+	c.crew.End(patience)
 	var sections []section
-	for n, process := range c.processes {
+	for n, process := range c.crew.All {
 		sections = append(sections, c.sectionsOf(n, process.Events())...)
 	}
 	v := judgeSections(sections, c.halts, c.shared.read())
 	c.Logf("%s: %d sections, %d increments, %d stops, %d restarts (%d by kill -9); stale writes: %d inside a stop, "+
 		"%d after a stall, "+
 		"%d overrun by them, %d updates lost; writes of killed processes: %d; violations: %d; %v",
-		c.kind, len(sections), v.increments, len(c.halts), len(c.processes)-competing, len(c.killedAt), v.stopped, v.stalled,
+		c.kind, len(sections), v.increments, len(c.halts), len(c.crew.All)-competing, len(c.crew.KilledAt), v.stopped,
+		v.stalled,
 		v.overrun, v.lost, v.unknown, len(v.violations), time.Since(c.began).Round(time.Millisecond))
 	return v
 }
@@ -122,10 +108,10 @@ func (c *contest) sectionsOf(process int, events []faults.Event) []section {
 		}
 	}
 	if len(open) > 0 {
-		require.Contains(c, c.killedAt, process, "a process that was not killed left a section open")
+		require.Contains(c, c.crew.KilledAt, process, "a process that was not killed left a section open")
 	}
 	for _, s := range open {
-		s.ends(c.killedAt[process])
+		s.ends(c.crew.KilledAt[process])
 		sections = append(sections, *s)
 	}
 	return sections
@@ -185,7 +171,7 @@ func TestExclusionWhileProcessesAreRestarted(t *testing.T) {
 			v.show(t)
 			require.Empty(t, v.violations)
 			require.LessOrEqual(t, v.stalled, v.mostStalled())
-			require.Len(t, c.processes, competing*(1+restarts))
+			require.Len(t, c.crew.All, competing*(1+restarts))
 			require.GreaterOrEqual(t, v.increments+v.unknown, pick(20_000, 60))
 		})
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/locktest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
@@ -62,10 +61,7 @@ func (s *siege) disturb(ctx context.Context) {
 func (s *siege) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	process := s.processes[s.running[rand.IntN(competing)]]
-	process.Stop()
-	time.Sleep(2 * rivalLease(s.kind))
-	process.Continue()
+	s.crew.Halt(rand.IntN(competing), 2*rivalLease(s.kind))
 	s.stops++
 }
 
@@ -76,11 +72,7 @@ func (s *siege) kill() {
 	s.awaitServed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := rand.IntN(competing)
-	n := s.running[i]
-	s.processes[n].Kill()
-	s.killedAt[n] = faults.Now()
-	s.running[i] = s.spawn(s.fair[n])
+	s.crew.Kill(rand.IntN(competing))
 }
 
 // force ends what has the lock, and reports whether there was something. Of a
@@ -166,7 +158,8 @@ func (s *siege) judge(visits []visit) {
 	slices.Sort(s.took)
 	median, most := s.took[len(s.took)/2], s.took[len(s.took)-1]
 	s.Logf("%d holds, %d ends by force took %v, %v at most; %d holds know that they were ended by force; "+
-		"%d stops, %d cuts, %d kills", len(visits), len(s.took), median, most, s.forced, s.stops, s.cuts, len(s.killedAt))
+		"%d stops, %d cuts, %d kills",
+		len(visits), len(s.took), median, most, s.forced, s.stops, s.cuts, len(s.crew.KilledAt))
 	require.Empty(s, tooMany(s.kind, visits), "valid together")
 	require.Positive(s, s.forced)
 	lease := rivalLease(s.kind)

@@ -2,9 +2,9 @@ package proof
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -67,27 +67,15 @@ func greedyRole(self *faults.Self) error {
 	count, _ := strconv.Atoi(self.Args[5])
 	us, _ := strconv.Atoi(self.Args[6])
 	lock := newLockOf(self.Args[2], "greedy", client, relock.WithBlock())
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	self.Emit("ready")
 	if _, ok := <-self.Commands; !ok {
 		return client.Close()
 	}
-	errs := make([]error, count)
-	var group sync.WaitGroup
-	for i := range count {
-		group.Go(func() { errs[i] = takeGreedily(ctx, lock, all, process, time.Duration(us)*time.Microsecond) })
-	}
-	for range self.Commands { // there are none
-	}
-	cancel()
-	group.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return client.Close()
+	ctx := self.Context()
+	err = faults.Together(count, func(int) error {
+		return takeGreedily(ctx, lock, all, process, time.Duration(us)*time.Microsecond)
+	})
+	return errors.Join(err, client.Close())
 }
 
 func takeGreedily(ctx context.Context, lock processLock, all *ledger, process int64, work time.Duration) error {

@@ -30,13 +30,7 @@ func limitedRole(self *faults.Self) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		for range self.Commands { // there are none
-		}
-		cancel()
-	}()
-	err = q.Process(ctx, func(_ context.Context, d *queue.Delivery) error {
+	err = q.Process(self.Context(), func(_ context.Context, d *queue.Delivery) error {
 		from := faults.Now()
 		self.Emit("begin", d.Fence(), from, from+int64(time.Hour)) // or until it is killed
 		time.Sleep(takes)

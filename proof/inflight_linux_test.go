@@ -70,7 +70,7 @@ func TestMaxInFlightOverProcesses(t *testing.T) {
 			for next := time.Now().Add(limitedLease); c.left(q, limit) > 0 ||
 				kills < tt.kills; time.Sleep(5 * time.Millisecond) {
 				if kills < tt.kills && time.Now().After(next) {
-					c.kill(kills % processes)
+					c.crew.Kill(kills % processes)
 					kills, next = kills+1, time.Now().Add(limitedLease)
 				}
 			}

@@ -65,20 +65,14 @@ func losersRole(self *faults.Self) error {
 // acquire takes all locks in parallel. Some of the answers are late.
 func (l *losers) acquire(count int) error {
 	l.clients, l.holds = make([]*relock.Client, count), make([]relock.Hold, count)
-	errs := make([]error, count)
-	var group sync.WaitGroup
-	for i := range count {
-		group.Go(func() {
-			client, err := newProcessClient(l.self.Args[0], l.self.Args[1])
-			if err == nil {
-				lock := newLockOf(lossKind(i), lossKey(i), client, relock.WithWatchdog(l.lease))
-				l.holds[i], err = lock.Acquire(context.Background())
-			}
-			l.clients[i], errs[i] = client, err
-		})
-	}
-	group.Wait()
-	return errors.Join(errs...)
+	return faults.Together(count, func(i int) (err error) {
+		if l.clients[i], err = newProcessClient(l.self.Args[0], l.self.Args[1]); err != nil {
+			return err
+		}
+		lock := newLockOf(lossKind(i), lossKey(i), l.clients[i], relock.WithWatchdog(l.lease))
+		l.holds[i], err = lock.Acquire(context.Background())
+		return err
+	})
 }
 
 func (l *losers) contexts() []context.Context {

@@ -3,18 +3,31 @@ package proof
 import "pgregory.net/rapid"
 
 // command is one kind of step.
-type command struct {
+type command[F any] struct {
 	name   string
 	weight int
 	ready  bool // it can be made now
-	run    func(*machineT)
+	run    F
+}
+
+// draw returns one of the commands that can be made now.
+func draw[F any](r *rapid.T, all []command[F]) command[F] {
+	var chosen []int
+	for i, c := range all {
+		for range c.weight {
+			if c.ready {
+				chosen = append(chosen, i)
+			}
+		}
+	}
+	return all[rapid.SampledFrom(chosen).Draw(r, "step")]
 }
 
 // commands are ordered by how often they are wanted, since rapid prefers the
 // first ones a little.
-func (m *machine) commands() []command {
+func (m *machine) commands() []command[func(*machineT)] {
 	granted, held, levels := len(m.grants) > 0, len(m.holders()) > 0, len(m.levels()) > 0
-	return []command{
+	return []command[func(*machineT)]{
 		{"acquire", 3, true, m.tryAcquireCommand},
 		{"wait", 3, len(m.mayWait()) > 0, m.waitCommand},
 		{"enter", 5, held, m.tryAcquireAgainCommand},
@@ -42,20 +55,10 @@ func (m *machine) step(t *machineT) {
 	if m.isLate() {
 		return
 	}
-	byName := map[string]func(*machineT){}
-	var names []string
-	for _, c := range m.commands() {
-		byName[c.name] = c.run
-		for range c.weight {
-			if c.ready {
-				names = append(names, c.name)
-			}
-		}
-	}
-	name := rapid.SampledFrom(names).Draw(t.T, "command")
-	m.trail = append(m.trail, name)
-	byName[name](t)
-	m.steps[name]++
+	c := draw(t.T, m.commands())
+	m.trail = append(m.trail, c.name)
+	c.run(t)
+	m.steps[c.name]++
 }
 
 func (m *machine) checkInTime(t *machineT) {

@@ -44,12 +44,7 @@ func moverRole(self *faults.Self) error {
 	m := &mover{self: self, client: client, lists: &redis.Pool{MaxIdle: 16, Dial: func() (redis.Conn, error) {
 		return redis.Dial(self.Args[2], self.Args[3])
 	}}}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		for range self.Commands { // there are none
-		}
-		cancel()
-	}()
+	ctx := self.Context()
 	var group sync.WaitGroup
 	for k := range movedKeys {
 		group.Go(func() { m.lock(ctx, kindsOfLocks[k%2], fmt.Sprint("moved", k)) })

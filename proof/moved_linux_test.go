@@ -36,52 +36,41 @@ func TestMovedHolds(t *testing.T) {
 	t.Parallel()
 	const processes = 3
 	server := redistest.Start(t)
-	var all []*faults.Child
-	var proxies []*faults.Proxy
-	killedAt, running := map[int]int64{}, make([]int, processes)
-	spawn := func(i int) {
-		running[i] = len(all)
+	var proxies [processes]*faults.Proxy
+	crew := faults.StartCrew(t, processes, func(i int) *faults.Child {
 		p := faults.Start(t, server.Network, server.Address)
-		proxies = append(proxies, p)
-		all = append(all, faults.Spawn(t, "mover", p.Network, p.Address, server.Network, server.Address))
-	}
-	for i := range processes {
-		spawn(i)
-	}
+		proxies[i] = p
+		return faults.Spawn(t, "mover", p.Network, p.Address, server.Network, server.Address)
+	})
 	transfer := func(args []string) bool {
 		return faults.Script(script.Transfer.SHA)(args) || faults.Script(script.ReentrantTransfer.SHA)(args)
 	}
-	sections := func() map[string][]movedSection { return movedSections(all, killedAt) }
+	sections := func() map[string][]movedSection { return movedSections(crew) }
 	limit := time.Now().Add(pick(10*time.Minute, 4*time.Minute))
-	for round := 1; moves(sections()) < pick(10_000, 200) || len(killedAt) < pick(20, 2); round++ {
+	for round := 1; moves(sections()) < pick(10_000, 200) || len(crew.KilledAt) < pick(20, 2); round++ {
 		require.True(t, time.Now().Before(limit), "too few hand-overs")
 		for range 10 {
 			time.Sleep(20 * time.Millisecond) // the pace of the cuts
-			p := proxies[running[rand.IntN(processes)]]
+			p := proxies[rand.IntN(processes)]
 			p.On(transfer, 1, movedFaults[rand.IntN(len(movedFaults))])
 			p.Release()
 		}
-		i := round % processes
-		all[running[i]].Kill()
-		killedAt[running[i]] = faults.Now()
-		spawn(i)
+		crew.Kill(round % processes)
 	}
-	for _, n := range running {
-		all[n].End(patience)
-	}
+	crew.End(patience)
 	byKey := sections()
 	require.Len(t, byKey, movedKeys)
 	for key, visits := range byKey {
 		judgeMoved(t, key, visits)
 	}
 	testkit.Eventually(t, patience, func() bool { return len(leftBehind(t, server)) == 0 }, "keys are left behind")
-	t.Logf("%d hand-overs, %d kills", moves(byKey), len(killedAt))
+	t.Logf("%d hand-overs, %d kills", moves(byKey), len(crew.KilledAt))
 }
 
 // movedSections returns the visits of all processes, by key.
-func movedSections(all []*faults.Child, killedAt map[int]int64) map[string][]movedSection {
+func movedSections(crew *faults.Crew) map[string][]movedSection {
 	byKey := map[string][]movedSection{}
-	for n, process := range all {
+	for n, process := range crew.All {
 		ends := map[int64]int64{}
 		events := process.Events()
 		for _, e := range events {
@@ -96,7 +85,7 @@ func movedSections(all []*faults.Child, killedAt map[int]int64) map[string][]mov
 			s := movedSection{section{process: n, goroutine: int(e.Int(4)), from: e.Int(2), until: e.Int(3)}, e.Int(1), e.Int(5)}
 			if end, ok := ends[e.Int(4)]; ok {
 				s.until = min(s.until, end)
-			} else if end := killedAt[n]; end > 0 {
+			} else if end := crew.KilledAt[n]; end > 0 {
 				s.until = min(s.until, end)
 			}
 			byKey[e.Values[0]] = append(byKey[e.Values[0]], s)

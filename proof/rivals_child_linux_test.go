@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -59,26 +58,16 @@ func rivalRole(self *faults.Self) (err error) {
 		locktest.Engine(client).OneByOne.Store(self.Args[0] == apart)
 		clients = append(clients, client)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		for range self.Commands { // there are none
-		}
-		cancel()
-	}()
-	errs := make([]error, goroutines)
-	var group sync.WaitGroup
-	for i := range goroutines {
-		group.Go(func() {
-			r := &rival{self: self, goroutine: i, kind: self.Args[0], fair: fair}
-			r.reads, r.lock = r.kind == toWrite && i%2 == 0, r.newLock(clients)
-			errs[i] = r.run(ctx)
-		})
-	}
-	group.Wait()
+	ctx := self.Context()
+	err = faults.Together(goroutines, func(i int) error {
+		r := &rival{self: self, goroutine: i, kind: self.Args[0], fair: fair}
+		r.reads, r.lock = r.kind == toWrite && i%2 == 0, r.newLock(clients)
+		return r.run(ctx)
+	})
 	for _, c := range clients {
-		errs = append(errs, c.Close())
+		err = errors.Join(err, c.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // rival is one goroutine that uses the lock.

@@ -21,11 +21,9 @@ type rivals struct {
 	goroutines int             // of a process
 	proxies    []*faults.Proxy // one for each server
 	watch      *testkit.Stopwatch
-	processes  []*faults.Child // the ones of before included
-	running    []int
-	fair       map[int]bool
-	killedAt   map[int]int64
-	forced     int // holds that know that they were ended by force
+	crew       *faults.Crew
+	fair       []bool // by place
+	forced     int    // holds that know that they were ended by force
 }
 
 // visit is a hold of a process, while it was valid.
@@ -38,8 +36,7 @@ type visit struct {
 func newRivals(t *testing.T, kind string, processes, goroutines int) *rivals {
 	t.Helper()
 	r := &rivals{
-		T: t, kind: kind, goroutines: goroutines, watch: testkit.NewStopwatch(t), fair: map[int]bool{},
-		killedAt: map[int]int64{},
+		T: t, kind: kind, goroutines: goroutines, watch: testkit.NewStopwatch(t), fair: make([]bool, processes),
 	}
 	servers := 1
 	if kind == red {
@@ -50,8 +47,9 @@ func newRivals(t *testing.T, kind string, processes, goroutines int) *rivals {
 		r.proxies = append(r.proxies, faults.Start(t, server.Network, server.Address))
 	}
 	for i := range processes {
-		r.running = append(r.running, r.spawn(i%2 == 0))
+		r.fair[i] = i%2 == 0
 	}
+	r.crew = faults.StartCrew(t, processes, r.spawn)
 	return r
 }
 
@@ -67,16 +65,13 @@ func startOld(t *testing.T, kind string) *redistest.Server {
 	return server
 }
 
-func (r *rivals) spawn(fair bool) int {
+func (r *rivals) spawn(place int) *faults.Child {
 	r.Helper()
-	arguments := []string{r.kind, strconv.FormatBool(fair), strconv.Itoa(r.goroutines)}
+	arguments := []string{r.kind, strconv.FormatBool(r.fair[place]), strconv.Itoa(r.goroutines)}
 	for _, p := range r.proxies {
 		arguments = append(arguments, p.Network, p.Address)
 	}
-	n := len(r.processes)
-	r.processes = append(r.processes, faults.Spawn(r, "rival", arguments...))
-	r.fair[n] = fair
-	return n
+	return faults.Spawn(r, "rival", arguments...)
 }
 
 // awaitServed waits until each goroutine of each process has got the lock once
@@ -84,10 +79,10 @@ func (r *rivals) spawn(fair bool) int {
 func (r *rivals) awaitServed() {
 	r.Helper()
 	var before [][]int
-	for _, n := range r.running {
+	for _, n := range r.crew.Running {
 		before = append(before, r.grants(n))
 	}
-	for i, n := range r.running {
+	for i, n := range r.crew.Running {
 		testkit.Eventually(r, patience, func() bool {
 			for g, now := range r.grants(n) {
 				if now <= before[i][g] {
@@ -102,7 +97,7 @@ func (r *rivals) awaitServed() {
 // grants returns how many grants each goroutine of a process has got.
 func (r *rivals) grants(process int) []int {
 	all := make([]int, r.goroutines)
-	for _, e := range r.processes[process].Events() {
+	for _, e := range r.crew.All[process].Events() {
 		if e.Name == "begin" {
 			all[e.Int(0)]++
 		}
@@ -113,33 +108,41 @@ func (r *rivals) grants(process int) []int {
 // finish ends the processes, and returns their holds.
 func (r *rivals) finish() (all []visit) {
 	r.Helper()
-	for _, n := range r.running {
-		r.processes[n].End(patience)
-	}
-	for n, process := range r.processes {
+	all, r.forced = endAll(r, r.crew)
+	return all
+}
+
+// endAll ends the processes, and returns their holds, and how many know that
+// they were ended by force.
+func endAll(tb testing.TB, crew *faults.Crew) (all []visit, forced int) {
+	tb.Helper()
+	crew.End(patience)
+	for n, process := range crew.All {
 		open := map[int64]visit{}
 		for _, e := range process.Events() {
 			if e.Name == "forced" {
-				r.forced++
+				forced++
 				continue
 			}
 			v := open[e.Int(0)]
 			v.Span = locktest.Span{From: e.Int(1), Until: e.Int(2)}
-			if e.Name == "begin" {
-				v.reads, v.waited = e.Values[3] == "true", time.Duration(e.Int(4))
-				open[e.Int(0)] = v
+			if e.Name == "end" {
+				delete(open, e.Int(0))
+				all = append(all, v)
 				continue
 			}
-			delete(open, e.Int(0))
-			all = append(all, v)
+			if len(e.Values) > 3 { // of a rival
+				v.reads, v.waited = e.Values[3] == "true", time.Duration(e.Int(4))
+			}
+			open[e.Int(0)] = v
 		}
 		for _, v := range open {
-			require.Contains(r, r.killedAt, n, "a process that was not killed left a hold open")
-			v.Until = min(v.Until, r.killedAt[n])
+			require.Contains(tb, crew.KilledAt, n, "a process that was not killed left a hold open")
+			v.Until = min(v.Until, crew.KilledAt[n])
 			all = append(all, v)
 		}
 	}
-	return all
+	return all, forced
 }
 
 // tooMany returns the first hold that was valid beside more than its kind of

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -34,19 +33,9 @@ func permitRole(self *faults.Self) error {
 		opts = append(opts, relock.WithMinHold(keep), relock.WithFair())
 	}
 	s := relock.NewSemaphore("permits", limit, client, opts...)
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		for range self.Commands { // there are none
-		}
-		cancel()
-	}()
-	errs := make([]error, goroutines)
-	var group sync.WaitGroup
-	for i := range goroutines {
-		group.Go(func() { errs[i] = takePermits(ctx, self, s, i) })
-	}
-	group.Wait()
-	return errors.Join(append(errs, client.Close())...)
+	ctx := self.Context()
+	err = faults.Together(goroutines, func(i int) error { return takePermits(ctx, self, s, i) })
+	return errors.Join(err, client.Close())
 }
 
 // takePermits reports each permit when it was granted, with the time until

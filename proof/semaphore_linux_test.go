@@ -21,12 +21,8 @@ import (
 // tasks of a queue with a limit.
 type permitContest struct {
 	*testing.T
-	server    *redistest.Server
-	role      string
-	arguments []string
-	processes []*faults.Child
-	running   []int
-	killedAt  map[int]int64
+	server *redistest.Server
+	crew   *faults.Crew
 }
 
 func newPermitContest(t *testing.T, processes, goroutines, limit int, keep time.Duration) *permitContest {
@@ -37,40 +33,15 @@ func newPermitContest(t *testing.T, processes, goroutines, limit int, keep time.
 
 func startContest(t *testing.T, role string, processes int, arguments ...string) *permitContest {
 	t.Helper()
-	c := &permitContest{T: t, server: redistest.Start(t), role: role, killedAt: map[int]int64{}}
-	c.arguments = append([]string{c.server.Network, c.server.Address}, arguments...)
-	for range processes {
-		c.running = append(c.running, c.spawn())
-	}
+	c := &permitContest{T: t, server: redistest.Start(t)}
+	arguments = append([]string{c.server.Network, c.server.Address}, arguments...)
+	c.crew = faults.StartCrew(t, processes, func(int) *faults.Child { return faults.Spawn(c, role, arguments...) })
 	return c
-}
-
-func (c *permitContest) spawn() int {
-	c.Helper()
-	c.processes = append(c.processes, faults.Spawn(c, c.role, c.arguments...))
-	return len(c.processes) - 1
-}
-
-// kill kills the i-th process, and starts another in its place.
-func (c *permitContest) kill(i int) {
-	c.Helper()
-	c.processes[c.running[i]].Kill()
-	c.killedAt[c.running[i]] = faults.Now()
-	c.running[i] = c.spawn()
-}
-
-// stop stops the i-th process for twice its lease.
-func (c *permitContest) stop(i int) {
-	c.Helper()
-	process := c.processes[c.running[i]]
-	process.Stop()
-	time.Sleep(2 * permitLease)
-	process.Continue()
 }
 
 // grants returns how many permits there were so far.
 func (c *permitContest) grants() (n int) {
-	for _, process := range c.processes {
+	for _, process := range c.crew.All {
 		for _, e := range process.Events() {
 			if e.Name == "begin" {
 				n++
@@ -83,25 +54,9 @@ func (c *permitContest) grants() (n int) {
 // finish ends all processes, and returns when their permits were valid.
 func (c *permitContest) finish() (all []locktest.Span) {
 	c.Helper()
-	for _, n := range c.running {
-		c.processes[n].End(patience)
-	}
-	for n, process := range c.processes {
-		open := map[int64]locktest.Span{}
-		for _, e := range process.Events() {
-			span := locktest.Span{From: e.Int(1), Until: e.Int(2)}
-			if e.Name == "begin" {
-				open[e.Int(0)] = span
-				continue
-			}
-			delete(open, e.Int(0))
-			all = append(all, span)
-		}
-		for _, span := range open {
-			require.Contains(c, c.killedAt, n, "a process that was not killed left a permit taken")
-			span.Until = min(span.Until, c.killedAt[n])
-			all = append(all, span)
-		}
+	visits, _ := endAll(c, c.crew)
+	for _, v := range visits {
+		all = append(all, v.Span)
 	}
 	return all
 }
@@ -118,9 +73,9 @@ func TestSemaphoreWhileProcessesAreStoppedAndKilled(t *testing.T) {
 	for n := 0; n < 4 || c.grants() < holds; n++ {
 		time.Sleep(permitLease)
 		if i := n / 2 % processes; n%2 == 0 {
-			c.stop(i)
+			c.crew.Halt(i, 2*permitLease)
 		} else {
-			c.kill(i)
+			c.crew.Kill(i)
 			kills++
 		}
 	}
@@ -194,7 +149,7 @@ func TestSemaphoreRateOverProcesses(t *testing.T) {
 	c := newPermitContest(t, 3, 10, limit, keep)
 	w := watchStarts(t, c.server, keep)
 	time.Sleep(length / 2)
-	c.kill(1)
+	c.crew.Kill(1)
 	time.Sleep(length / 2)
 	w.await(t, limit)
 	at := w.stop()
@@ -215,7 +170,7 @@ func TestSemaphoreMinimumHoldOfKilledProcesses(t *testing.T) {
 	w := watchStarts(t, c.server, keep)
 	for n := range 4 {
 		time.Sleep(keep / 3)
-		c.kill(n % 2)
+		c.crew.Kill(n % 2)
 	}
 	w.await(t, limit)
 	at := w.stop()

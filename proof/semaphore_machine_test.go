@@ -149,12 +149,7 @@ func (m *permitMachine) step(r *rapid.T) {
 		}
 		return
 	}
-	steps := []struct {
-		name   string
-		weight int
-		ready  bool
-		run    func()
-	}{
+	s := draw(r, []command[func()]{
 		{"wait", 6, len(m.model.queue) < 6, m.waitStep},
 		{"unlock", 5, len(m.holds) > 0, m.unlockStep},
 		{"try", 5, true, m.tryStep},
@@ -169,16 +164,7 @@ func (m *permitMachine) step(r *rapid.T) {
 		// Without a subscription an unfair waiter may be passed over.
 		{"server is restarted", 1, m.fair || len(m.model.queue) == 0, m.restartStep},
 		{"subscriptions are cut", 1, m.fair || len(m.model.queue) == 0, m.cutStep},
-	}
-	var choice []int
-	for i, s := range steps {
-		for range s.weight {
-			if s.ready {
-				choice = append(choice, i)
-			}
-		}
-	}
-	s := steps[rapid.SampledFrom(choice).Draw(r, "step")]
+	})
 	m.steps[s.name]++
 	m.trail = append(m.trail, s.name)
 	m.start = m.snapshot().now

@@ -24,13 +24,7 @@ func workerRole(self *faults.Self) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		for range self.Commands { // there are none
-		}
-		cancel()
-	}()
-	err = q.Process(ctx, func(ctx context.Context, d *queue.Delivery) error {
+	err = q.Process(self.Context(), func(ctx context.Context, d *queue.Delivery) error {
 		self.Emit("began", d.ID, d.Fence(), d.Attempt)
 		time.Sleep(200 * time.Microsecond)
 		if d.Err() == nil {

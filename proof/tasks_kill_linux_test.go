@@ -34,15 +34,9 @@ func TestTasksOfKilledWorkers(t *testing.T) {
 	server := redistest.Start(t)
 	q, err := queue.New(tasksQueue, newParentClient(t, server))
 	require.NoError(t, err)
-	var all []*faults.Child
-	running, killedAt := make([]int, processes), map[int]int64{}
-	spawn := func(i int) {
-		running[i] = len(all)
-		all = append(all, faults.Spawn(t, "worker", server.Network, server.Address))
-	}
-	for i := range processes {
-		spawn(i)
-	}
+	crew := faults.StartCrew(t, processes, func(int) *faults.Child {
+		return faults.Spawn(t, "worker", server.Network, server.Address)
+	})
 	var queued atomic.Bool // workers may be faster than this
 	put := testkit.Async(t, func() error {
 		defer queued.Store(true)
@@ -69,20 +63,16 @@ func TestTasksOfKilledWorkers(t *testing.T) {
 		require.True(t, time.Now().Before(limit), "%d tasks are left", left())
 		time.Sleep(200 * time.Millisecond) // the pace of the kills
 		if i := kills % processes; kills < pick(1000, 6) {
-			all[running[i]].Kill()
-			killedAt[running[i]] = faults.Now()
-			spawn(i)
+			crew.Kill(i)
 		}
 	}
 	require.NoError(t, testkit.ResultWithin(t, put, patience))
-	for _, n := range running {
-		all[n].End(patience)
-	}
+	crew.End(patience)
 	took := time.Since(start)
 
 	runs := map[string][]run{}
-	for n, process := range all {
-		end := killedAt[n]
+	for n, process := range crew.All {
+		end := crew.KilledAt[n]
 		for _, e := range process.Events() {
 			id, fence := e.Values[0], e.Int(1)
 			if e.Name == "began" {
@@ -102,8 +92,8 @@ func TestTasksOfKilledWorkers(t *testing.T) {
 		}
 	}
 	require.Len(t, runs, keys*each+free, "each task was in work")
-	again := judgeRuns(t, runs, killedAt)
-	t.Logf("%d tasks, %d kills, %d runs again, %v", len(runs), len(killedAt), again, took.Round(time.Millisecond))
+	again := judgeRuns(t, runs, crew.KilledAt)
+	t.Logf("%d tasks, %d kills, %d runs again, %v", len(runs), len(crew.KilledAt), again, took.Round(time.Millisecond))
 }
 
 // judgeRuns checks the attempts at all tasks. It returns how many were made

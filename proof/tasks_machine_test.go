@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -19,7 +17,6 @@ import (
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/faults"
-	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/queue"
 )
 
@@ -33,25 +30,18 @@ import (
 // A failure prints the shortest sequence that was found, and a seed.
 func TestTaskStateMachine(t *testing.T) {
 	t.Parallel()
-	b := &taskBench{t: t, steps: map[string]int{}}
-	b.server, b.clock = redistest.StartWithClock(t, appendOnly("no")...)
+	b := &taskBench{bench: newBench(t, appendOnly("no")...)}
 	b.proxy = faults.Start(t, b.server.Network, b.server.Address)
-	b.conn = b.server.Dial(t)
-	t.Cleanup(func() { _ = b.conn.Close() })
 	for _, f := range taskFaults {
 		b.proxy.On(func(args []string) bool { return isScript(args) && b.armed.CompareAndSwap(f.name, "") },
 			faults.Every, f.action)
 	}
 	b.loadReceive()
 	rapid.Check(t, b.run)
-	total := 0
-	for _, name := range slices.Sorted(maps.Keys(b.steps)) {
-		t.Logf("%7d %s", b.steps[name], name)
-		total += b.steps[name]
-	}
-	t.Logf("%7d steps, %d of them met a fault", total, b.met)
+	b.report(t)
+	t.Logf("%d of the steps met a fault", b.met)
 	if defaultChecks {
-		require.GreaterOrEqual(t, total, pick(10_000, 100), "steps")
+		require.GreaterOrEqual(t, b.total(), pick(10_000, 100), "steps")
 	}
 }
 
@@ -113,14 +103,9 @@ const (
 
 // taskBench is what all runs share.
 type taskBench struct {
-	t      *testing.T
-	server *redistest.Server
-	clock  *redistest.Clock
-	proxy  *faults.Proxy
-	conn   redis.Conn
-	armed  atomic.Value // the name of the fault that the next script meets
-
-	steps    map[string]int
+	*bench
+	proxy    *faults.Proxy
+	armed    atomic.Value // the name of the fault that the next script meets
 	met      int
 	receives atomic.Int64
 }
@@ -148,11 +133,11 @@ type taskDelivery struct {
 
 // run is one sequence of calls.
 func (b *taskBench) run(r *rapid.T) {
+	b.runs++
 	m := &taskMachine{taskBench: b}
 	b.armed.Store("")
 	b.proxy.Release()
-	_, err := b.conn.Do("FLUSHALL")
-	require.NoError(r, err)
+	b.do(r, "FLUSHALL")
 	unique := rapid.SampledFrom([]time.Duration{0, 35 * time.Minute}).Draw(r, "unique")
 	m.model = newTaskModel(unique)
 	defer func() {
@@ -188,11 +173,11 @@ func (m *taskMachine) call(r *rapid.T, what string, f func(context.Context)) (me
 	m.armed.Store(name)
 	switch name {
 	case memoryIsFull:
-		m.serverDoes(r, "CONFIG", "SET", "maxmemory", "1")
-		defer m.serverDoes(r, "CONFIG", "SET", "maxmemory", "0")
+		m.do(r, "CONFIG", "SET", "maxmemory", "1")
+		defer m.do(r, "CONFIG", "SET", "maxmemory", "0")
 	case notPermitted:
-		m.serverDoes(r, "ACL", "SETUSER", "default", "-eval", "-evalsha")
-		defer m.serverDoes(r, "ACL", "SETUSER", "default", "+eval", "+evalsha")
+		m.do(r, "ACL", "SETUSER", "default", "-eval", "-evalsha")
+		defer m.do(r, "ACL", "SETUSER", "default", "+eval", "+evalsha")
 	}
 	if name == callerLeaves {
 		m.leave(r, f)
@@ -236,11 +221,6 @@ func (m *taskMachine) scripts(r *rapid.T) string {
 	return calls
 }
 
-func (m *taskMachine) serverDoes(r *rapid.T, command string, args ...any) {
-	_, err := m.conn.Do(command, args...)
-	require.NoError(r, err)
-}
-
 // become requires that the server is soon as one of the models. Of several it
 // is as one for good: no copy of a request comes later.
 func (m *taskMachine) become(r *rapid.T, models ...*taskModel) {
@@ -268,7 +248,7 @@ func (m *taskMachine) become(r *rapid.T, models ...*taskModel) {
 // give one up that the server executes afterwards.
 func (m *taskMachine) finish(r *rapid.T) {
 	m.proxy.Refuse()
-	m.serverDoes(r, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	m.do(r, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	m.proxy.Accept()
 }
 

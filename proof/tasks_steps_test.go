@@ -25,12 +25,7 @@ var (
 )
 
 func (m *taskMachine) step(r *rapid.T) {
-	steps := []struct {
-		name   string
-		weight int
-		ready  bool
-		run    func(*rapid.T)
-	}{
+	s := draw(r, []command[func(*rapid.T)]{
 		{"settle", 5, len(m.deliveries) > 0, m.settleStep},
 		{"enqueue", 5, true, m.enqueueStep},
 		{"receive", 8, true, m.receiveStep},
@@ -46,16 +41,7 @@ func (m *taskMachine) step(r *rapid.T) {
 		{"scripts are forgotten", 1, true, m.forgetStep},
 		{"server is killed and restarts", 1, true, m.restartStep},
 		{"client is replaced", 1, true, m.replaceStep},
-	}
-	var choice []int
-	for i, s := range steps {
-		for range s.weight {
-			if s.ready {
-				choice = append(choice, i)
-			}
-		}
-	}
-	s := steps[rapid.SampledFrom(choice).Draw(r, "step")]
+	})
 	m.steps[s.name]++
 	s.run(r)
 }

@@ -83,20 +83,14 @@ func countersRole(self *faults.Self) error {
 	}
 	times, _ := strconv.Atoi(self.Args[6])
 	lock := waitedLock(self.Args[2], self.Args[3], self.Args[4], client)
-	errs := make([]error, contenders)
-	var group sync.WaitGroup
-	for i := range contenders {
-		group.Go(func() {
-			for range times {
-				if errs[i] = increment(lock, shared); errs[i] != nil {
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
-	self.Emit("counted", errors.Join(errs...) == nil)
-	return errors.Join(append(errs, client.Close())...)
+	err = faults.Together(contenders, func(int) (err error) {
+		for n := 0; n < times && err == nil; n++ {
+			err = increment(lock, shared)
+		}
+		return err
+	})
+	self.Emit("counted", err == nil)
+	return errors.Join(err, client.Close())
 }
 
 func increment(lock processLock, shared *register) error {

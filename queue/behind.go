@@ -16,7 +16,7 @@ func behindOf(wait time.Duration, lock string) string {
 
 // promised returns for how long the promise holds that somebody waits for a
 // lock.
-func (q *Queue) promised() time.Duration { return min(q.set.lease, mostPromised) }
+func (b *base) promised() time.Duration { return min(b.set.lease, mostPromised) }
 
 const mostPromised = 30 * time.Second
 
@@ -24,15 +24,15 @@ const mostPromised = 30 * time.Second
 // 64 that were removed or are paused, so it sends several, but lets other
 // callers have the lock after some. If again is true then, there is more to
 // pass over.
-func (q *Queue) takeBehind(ctx context.Context, lock string) (got received, err error) {
-	q.behind.enter(false)
+func (r *receiver) takeBehind(ctx context.Context, lock string) (got received, err error) {
+	r.enter(false)
 	for range passesTogether {
-		got, err = q.behind.receive(ctx, ask{want: 1, then: leaves, lock: lock})
+		got, err = r.receive(ctx, ask{want: 1, then: leaves, lock: lock})
 		if err != nil || !got.again || len(got.deliveries) > 0 {
 			break
 		}
 	}
-	q.behind.leave(err != nil)
+	r.leave(err != nil)
 	return got, err
 }
 
@@ -42,11 +42,11 @@ const passesTogether = 16
 
 // promise says for how long somebody waits for these locks, up to 64. With 0,
 // the tasks that are behind them are due.
-func (q *Queue) promise(wait time.Duration, locks ...string) error {
+func (b *base) promise(wait time.Duration, locks ...string) error {
 	args := []any{wait.Milliseconds()}
 	for _, lock := range locks {
 		args = append(args, lock)
 	}
-	o, _ := q.run(context.Background(), script.TaskGate, args...)
+	o, _ := b.run(context.Background(), script.TaskGate, args...)
 	return o.Err
 }

@@ -7,20 +7,30 @@ import (
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/lockspec"
+)
+
+// pollPeriod is how often an idle receiver asks without a message. unheard is
+// the same while no message can reach it.
+const (
+	pollPeriod = time.Second
+	unheard    = lockspec.DefaultPollInterval
 )
 
 // clock is the timer of a receiver. One of its waiting callers keeps it, so
 // that all of them together ask once in a period.
 type clock struct {
+	queue  *base
+	wake   signal        // a task may be due
 	keeper chan struct{} // held by the caller that keeps the timer
-	sooner chan struct{} // has a value if due has changed
+	sooner signal        // due has changed
 
 	mu  sync.Mutex
 	due time.Time // when something is due, as the last answer says; zero if unknown
 }
 
-func newClock() *clock {
-	return &clock{keeper: make(chan struct{}, 1), sooner: make(chan struct{}, 1)}
+func newClock(q *base, wake signal) *clock {
+	return &clock{queue: q, wake: wake, keeper: make(chan struct{}, 1), sooner: newSignal()}
 }
 
 // set notes when something is due; negative if that is unknown.
@@ -30,10 +40,7 @@ func (c *clock) set(next time.Duration) {
 	if c.due = (time.Time{}); next >= 0 {
 		c.due = time.Now().Add(next + time.Millisecond/10)
 	}
-	select {
-	case c.sooner <- struct{}{}:
-	default: // the keeper has not read the one before
-	}
+	c.sooner.notify()
 }
 
 // until returns the time until something is due, at most the pause.
@@ -54,8 +61,8 @@ func (c *clock) clear() {
 }
 
 // pause returns how long an idle receiver waits without a message.
-func (r *receiver) pause() time.Duration {
-	if !r.queue.engine.Queue.Reached(r.queue.redis) {
+func (c *clock) pause() time.Duration {
+	if !c.queue.engine.Queue.Reached(c.queue.redis) {
 		return unheard + rand.N(unheard/5)
 	}
 	return pollPeriod - rand.N(pollPeriod/20)
@@ -63,27 +70,27 @@ func (r *receiver) pause() time.Duration {
 
 // sleep waits until a task may be due, next being what the answer says of that.
 // It returns an error if ctx or the client has ended.
-func (r *receiver) sleep(ctx context.Context, next time.Duration) error {
-	r.clock.set(next)
+func (c *clock) sleep(ctx context.Context, next time.Duration) error {
+	c.set(next)
 	select {
-	case <-r.wake:
+	case <-c.wake:
 		return nil
-	case r.clock.keeper <- struct{}{}:
-		return r.keepTime(ctx)
+	case c.keeper <- struct{}{}:
+		return c.keepTime(ctx)
 	case <-ctx.Done():
 		return errs.EndOf(ctx, nil)
-	case <-r.queue.engine.Life.Done():
+	case <-c.queue.engine.Life.Done():
 		return errs.ErrClosed
 	}
 }
 
 // keepTime is sleep for the caller that keeps the timer.
-func (r *receiver) keepTime(ctx context.Context) error {
-	defer func() { <-r.clock.keeper }()
-	end := time.Now().Add(r.pause())
+func (c *clock) keepTime(ctx context.Context) error {
+	defer func() { <-c.keeper }()
+	end := time.Now().Add(c.pause())
 	for {
-		timer := time.NewTimer(r.clock.until(time.Until(end)))
-		again, err := r.await(ctx, timer)
+		timer := time.NewTimer(c.until(time.Until(end)))
+		again, err := c.await(ctx, timer)
 		timer.Stop()
 		if !again {
 			return err
@@ -93,16 +100,16 @@ func (r *receiver) keepTime(ctx context.Context) error {
 
 // await waits for the timer, a message or an end. It reports whether to wait
 // again, for another time.
-func (r *receiver) await(ctx context.Context, timer *time.Timer) (again bool, err error) {
+func (c *clock) await(ctx context.Context, timer *time.Timer) (again bool, err error) {
 	select {
-	case <-r.clock.sooner:
+	case <-c.sooner:
 		return true, nil
-	case <-r.wake:
+	case <-c.wake:
 	case <-timer.C:
-		r.clock.clear()
+		c.clear()
 	case <-ctx.Done():
 		return false, errs.EndOf(ctx, nil)
-	case <-r.queue.engine.Life.Done():
+	case <-c.queue.engine.Life.Done():
 		return false, errs.ErrClosed
 	}
 	return false, nil

@@ -45,8 +45,7 @@ func TestIdleCallersShareATimer(t *testing.T) {
 
 	clock := testkit.NewStopwatch(t)
 	require.NoError(t, put(t.Context(), other, queue.Task{Delay: 300 * time.Millisecond}))
-	_, ok := testkit.Await(got, testkit.Patience)
-	require.True(t, ok)
+	testkit.Next(t, got)
 	clock.Within(400*time.Millisecond, "it is due in 300 ms")
 	cancel()
 	testkit.AllWithin(t, results, testkit.Patience)

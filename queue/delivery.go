@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -37,37 +36,19 @@ type Delivery struct {
 	// see [WithMaxInterruptions].
 	Interruptions int
 
-	queue    *Queue
+	queue    *base
 	lease    taskdouble.Attempt // the protocol, unless it is of a double
 	protocol *protocol
 	start    time.Time
 	values   context.Context // the receiving call's, for its values
 	damage   error           // why its record cannot be read; nil if it can
 
-	announced bool         // to the observer; used by the receiving goroutine or the worker
-	doing     atomic.Int32 // what Process does for it, see run
+	announced bool  // to the observer; used by the receiving goroutine or the worker
+	doing     doing // what Process does for it
 
 	mu       sync.Mutex
 	ctx      context.Context // of Context; nil until it is requested
 	reported bool            // to the observer
-}
-
-// deliver makes a Delivery of t, for the receiver with this token. The receive
-// request was sent at sent. It returns nil if the lease has ended already.
-func (q *Queue) deliver(ctx context.Context, sent time.Time, t *taken, token string) *Delivery {
-	p := &protocol{queue: q, id: t.id, fence: t.fence, name: strconv.FormatInt(t.fence, 10) + "@" + token}
-	if err := p.Begin(p, q.name+"/"+t.id, sent, &q.spec); err != nil {
-		return nil // the lease ends by itself
-	}
-	d := &Delivery{
-		Attempt: t.attempt, Interruptions: t.interrupted,
-		queue: q, lease: p, protocol: p, start: time.Now(), values: ctx,
-	}
-	d.Task, d.EnqueuedAt, d.damage = readRecord(t.id, t.record)
-	if d.damage != nil {
-		d.ID, d.EnqueuedAt = t.id, d.start
-	}
-	return d
 }
 
 // announce notifies the observer of a delivery that begins, once. A damaged one
@@ -110,7 +91,7 @@ func (d *Delivery) Context() context.Context {
 // returns why it has ended. Check it right before a write.
 func (d *Delivery) Err() error {
 	if d.isNone() {
-		return (*Queue)(nil).wrap("delivery", errNone)
+		return wrapped("delivery", "", errNone)
 	}
 	return d.queue.wrap("delivery", d.lease.Err())
 }
@@ -167,10 +148,6 @@ func (d *Delivery) Release(context.Context) error {
 	return d.settle("release", verbRelease, 0, Released, nil)
 }
 
-// maxReason limits the reason that is kept of a failed attempt, or a dead
-// letter.
-const maxReason = 1024
-
 // isHarmless reports whether a task that was interrupted may be followed by
 // another one: it has ended, or has lived for a lease.
 func (d *Delivery) isHarmless() bool {
@@ -190,7 +167,7 @@ func (d *Delivery) settle(op, verb string, argument any, outcome Outcome, why er
 	err := d.lease.Settle()
 	d.doing.Store(earlier)
 	if d.Interruptions > 0 {
-		d.queue.receiver.notify() // it may take another one that was interrupted
+		d.queue.due.notify() // it may take another one that was interrupted
 	}
 	switch {
 	case errors.Is(err, relock.ErrUnconfirmed):

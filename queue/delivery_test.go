@@ -143,8 +143,7 @@ func TestFailingTasksLetOthersRun(t *testing.T) {
 		}
 		return errors.New("fails")
 	}, queue.WithWorkers(4))
-	_, ok := testkit.Await(done, testkit.Patience)
-	require.True(t, ok)
+	testkit.Next(t, done)
 	require.NoError(t, stop())
 }
 

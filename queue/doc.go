@@ -31,5 +31,6 @@ package queue
 // Where things are: docs/internals/queue-design.md has the keys in Redis, the
 // scripts, and why they are safe. enqueue.go, receiver.go, delivery.go and
 // process.go follow a task through the package; settler.go sends settles
-// together. The package starts goroutines in Process only, which waits for
-// them.
+// together. References go down: the parts of a queue know its base, and not the
+// Queue. The parts of Process know what its runs share, and not the process.
+// The package starts goroutines in Process only, which waits for them.

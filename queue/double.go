@@ -14,7 +14,7 @@ import (
 type double struct{ queue *Queue }
 
 var _ = taskdouble.Provide(func(name string, options any) (any, error) {
-	q := &Queue{name: name, set: defaults()}
+	q := &Queue{base: base{name: name, set: defaults(), due: newSignal()}}
 	var m lockspec.Problems
 	lockspec.CheckName(&m, "name", name)
 	for i, opt := range options.([]Option) {
@@ -24,7 +24,6 @@ var _ = taskdouble.Provide(func(name string, options any) (any, error) {
 	}
 	q.set.check(&m)
 	q.engine = &host{Logger: slog.Default()}
-	q.receiver = &receiver{queue: q, wake: make(chan struct{}, 1)} // for notify, which nobody hears
 	return double{q}, q.wrap("new queue", m.Err())
 })
 
@@ -62,10 +61,10 @@ func (d double) Deliver(
 	ctx context.Context, t Task, of taskdouble.Delivery,
 ) (_ *Delivery, chosen func() (verb string, argument any)) {
 	q := d.queue
-	p := &protocol{queue: q, id: t.ID, fence: of.Fence}
+	p := &protocol{queue: &q.base, id: t.ID, fence: of.Fence}
 	one := &Delivery{
 		Task: t, Attempt: of.Attempt, EnqueuedAt: of.EnqueuedAt, Interruptions: of.Interruptions,
-		queue: q, lease: of.Lease, protocol: p, start: time.Now(), values: ctx, announced: true,
+		queue: &q.base, lease: of.Lease, protocol: p, start: time.Now(), values: ctx, announced: true,
 	}
 	if hook := q.set.observer.Received; hook != nil {
 		late := max(0, one.start.Sub(of.EnqueuedAt.Add(t.Delay)))
@@ -83,5 +82,5 @@ func (d double) Handle(ctx context.Context, one *Delivery, fn func(context.Conte
 	p := newProcess(ctx, d.queue, fn, processSettings{workers: 1})
 	p.life, p.stop = context.WithCancelCause(ctx)
 	defer p.stop(nil)
-	p.handle(&run{process: p, delivery: one})
+	p.handle(&run{of: &p.terms, delivery: one})
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -11,17 +12,17 @@ import (
 var errStopped = errors.New("the grace period of Process is over")
 
 // drain waits for the functions: for the grace, and for a second more after
-// their contexts were cancelled.
-func (p *process) drain() error {
+// their contexts were cancelled by stop.
+func (p *pool) drain(grace time.Duration, stop context.CancelCauseFunc) error {
 	done := make(chan struct{})
 	go func() { // ends with the last function, however late that returns
 		defer close(done)
 		p.group.Wait()
 	}()
-	if endedWithin(done, p.set.grace) {
+	if endedWithin(done, grace) {
 		return nil
 	}
-	p.stop(errStopped)
+	stop(errStopped)
 	if endedWithin(done, lastMoment) {
 		return nil
 	}
@@ -30,7 +31,7 @@ func (p *process) drain() error {
 
 // leaveBehind leaves the functions that have not returned. It returns an error
 // that names their tasks, or nil if there are none.
-func (p *process) leaveBehind() error {
+func (p *pool) leaveBehind() error {
 	var due, settled []string
 	p.mu.Lock()
 	defer p.mu.Unlock()

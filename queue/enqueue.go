@@ -14,11 +14,8 @@ import (
 	"github.com/relock-go/relock/internal/script"
 )
 
-// What one script puts at most. A larger task goes alone.
-const (
-	maxTogether = 64
-	maxBytes    = 1 << 20
-)
+// maxBytes is how much one script puts at most. A larger task goes alone.
+const maxBytes = 1 << 20
 
 // Enqueue queues tasks, in their order. It sends scripts of up to 64 tasks and
 // 1 MiB. It returns the IDs of the tasks in the same order: those that were

@@ -71,10 +71,10 @@ func isPermanent(err error) bool {
 	return errors.As(err, &p)
 }
 
-// wrap adds the operation and the name of the queue to err.
-func (q *Queue) wrap(op string, err error) error {
+// wrapped adds the operation and the name of the queue to err.
+func wrapped(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &relock.Error{Op: op, Key: q.Name(), Err: err}
+	return &relock.Error{Op: op, Key: name, Err: err}
 }

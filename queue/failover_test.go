@@ -64,8 +64,7 @@ func leaveBehind(t *testing.T, q *queue.Queue) *queue.Delivery {
 		return nil
 	}, queue.WithWorkers(1), queue.WithGrace(0))
 	t.Cleanup(func() { close(goOn) }) // before Process is waited for
-	d, ok := testkit.Await(got, testkit.Patience)
-	require.True(t, ok)
+	d := testkit.Next(t, got)
 	require.ErrorContains(t, stop(), "due again when their leases end")
 	require.NoError(t, d.Err())
 	return d

@@ -68,8 +68,7 @@ func (c *faultCell) meetsIf(match faults.Match) { c.seen = c.proxy.On(match, 1, 
 // late lets the server execute what the proxy has kept.
 func (c *faultCell) late() {
 	c.Helper()
-	_, ok := testkit.Await(c.seen, testkit.Patience)
-	require.True(c, ok, "the fault did not happen")
+	testkit.Next(c, c.seen, "the fault did not happen")
 	c.proxy.Release()
 }
 
@@ -195,8 +194,7 @@ func TestFaultsOfReceiveBesideDeliveries(t *testing.T) {
 		c.meets(script.TaskReceive)
 		enqueue(c, c.other, "", "second")
 		c.late()
-		err, ok := testkit.Await(done, testkit.Patience)
-		require.True(c, ok)
+		err := testkit.Next(c, done)
 		require.NoError(c, err)
 		eventually(c, c.other, "the first goes on", func(s queue.Stats) bool { return s.InFlight == 1 && s.Ready == 0 })
 		close(goOn)
@@ -225,8 +223,7 @@ func TestReceiveLeavesBesideOthers(t *testing.T) {
 	}, queue.WithWorkers(1))
 	finish := sync.OnceFunc(func() { close(goOn) })
 	t.Cleanup(finish)
-	_, ok := testkit.Await(began, testkit.Patience)
-	require.True(t, ok)
+	testkit.Next(t, began)
 	enqueue(t, other, "", "second")
 	seen := p.On(faults.Script(script.TaskReceive.SHA), 1, faults.DropAnswer)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -234,8 +231,7 @@ func TestReceiveLeavesBesideOthers(t *testing.T) {
 		_, err := q.Receive(ctx, 1)
 		return err
 	})
-	_, ok = testkit.Await(seen, testkit.Patience)
-	require.True(t, ok)
+	testkit.Next(t, seen)
 	eventually(t, other, "it was taken", func(s queue.Stats) bool { return s.InFlight == 2 })
 	cancel()
 	require.ErrorIs(t, testkit.ResultWithin(t, result, testkit.Patience), context.Canceled)
@@ -261,8 +257,7 @@ func TestProcessBacksOff(t *testing.T) {
 	}
 	start := time.Now()
 	stop := processing(t, q, func(context.Context, *queue.Delivery) error { return nil })
-	_, ok := testkit.Await(last, testkit.Patience)
-	require.True(t, ok)
+	testkit.Next(t, last)
 	require.GreaterOrEqual(t, time.Since(start), (20+40+80+160+320)*time.Millisecond)
 	require.NoError(t, stop())
 }
@@ -366,8 +361,7 @@ func TestFaultsOfRenewals(t *testing.T) {
 		d := c.receive("a")
 		c.meets(script.TaskRenew)
 		d.RenewNow()
-		_, ok := testkit.Await(c.seen, testkit.Patience)
-		require.True(c, ok)
+		testkit.Next(c, c.seen)
 		renewals := faults.Script(script.TaskRenew.SHA)
 		require.True(c, c.proxy.Await(renewals, 3, testkit.Patience))
 		require.NoError(c, d.Err())

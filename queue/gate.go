@@ -13,7 +13,11 @@ import (
 // gates are the locks that a Process waits for, on behalf of the tasks that are
 // behind them in Redis. See docs/internals/queue-design.md.
 type gates struct {
-	process *process
+	of        *terms
+	pool      *pool
+	locker    relock.Locker
+	behind    *receiver       // of the tasks that are behind the locks
+	receiving context.Context // the caller's, and ends with the receives
 
 	mu      sync.Mutex
 	open    map[string]*gate
@@ -41,7 +45,7 @@ func (g *gates) isOpen(lock string) bool {
 // put settles a delivery: its task goes behind the lock, for which the process
 // waits from then on. When Process ends, it releases the task instead.
 func (g *gates) put(d *Delivery, lock string) error {
-	if g.process.receiving.Err() != nil {
+	if g.receiving.Err() != nil {
 		return d.settle("release", verbRelease, 0, Released, nil)
 	}
 	one := g.join(lock)
@@ -73,18 +77,18 @@ func (g *gates) joined(one *gate) {
 	}
 	one.waits = true
 	g.open[one.lock] = one // it may have given up meanwhile
-	g.process.group.Go(func() { g.serve(one) })
+	g.pool.group.Go(func() { g.serve(one) })
 	if !g.renewed {
 		g.renewed = true
-		g.process.group.Go(g.renew)
+		g.pool.group.Go(g.renew)
 	}
 }
 
 // serve has one task of the lock run in each turn, until none is behind it, or
 // Process ends.
 func (g *gates) serve(one *gate) {
-	ctx, pause := g.process.receiving, busyPause
-	for ctx.Err() == nil && g.process.queue.engine.Life.Err() == nil {
+	ctx, pause := g.receiving, busyPause
+	for ctx.Err() == nil && g.of.queue.engine.Life.Err() == nil {
 		hold, err := g.acquire(ctx, one.lock)
 		switch {
 		case err == nil:
@@ -97,7 +101,7 @@ func (g *gates) serve(one *gate) {
 			return
 		case ctx.Err() == nil:
 			g.failed(one, err)
-			_ = g.process.queue.behind.wait(ctx, pause) // else the loop ends
+			_ = g.of.queue.wait(ctx, pause) // else the loop ends
 			pause = min(2*pause, mostPause)
 		}
 	}
@@ -113,18 +117,18 @@ var errNoWorker = errors.New("no worker is free")
 // acquire acquires the lock, and takes the slot of a worker. It waits for one
 // without the lock, which may be of use to others meanwhile.
 func (g *gates) acquire(ctx context.Context, lock string) (relock.Hold, error) {
-	p := g.process
-	hold, err := p.set.locker.Lock(ctx, lock)
-	for err == nil && !p.slotWithin(ctx, slotPatience) {
+	slots := g.of.slots
+	hold, err := g.locker.Lock(ctx, lock)
+	for err == nil && !slots.takeWithin(ctx, slotPatience) {
 		unlock(hold)
-		if !p.slotWithin(ctx, mostPause) {
+		if !slots.takeWithin(ctx, mostPause) {
 			return nil, errNoWorker
 		}
-		if hold, err = p.set.locker.TryLock(ctx, lock); err == nil {
+		if hold, err = g.locker.TryLock(ctx, lock); err == nil {
 			return hold, nil
 		}
-		p.slots <- struct{}{}
-		hold, err = p.set.locker.Lock(ctx, lock)
+		slots.put(1)
+		hold, err = g.locker.Lock(ctx, lock)
 	}
 	return hold, err
 }
@@ -138,21 +142,20 @@ func unlock(hold relock.Hold) { _ = hold.Unlock(context.Background()) }
 // turn has a worker run one task that is behind the lock, and waits for it. It
 // reports whether the gate is closed, as there was none.
 func (g *gates) turn(ctx context.Context, one *gate, hold relock.Hold) (closed bool) {
-	p := g.process
 	g.mu.Lock()
 	joins := one.joins
 	one.fails = false
 	g.mu.Unlock()
-	got, err := p.queue.takeBehind(ctx, one.lock)
+	got, err := g.behind.takeBehind(ctx, one.lock)
 	if len(got.deliveries) == 1 {
-		r := &run{process: p, delivery: got.deliveries[0], start: time.Now(), slot: p.slots, lock: one.lock, held: hold}
+		r := &run{of: g.of, delivery: got.deliveries[0], start: time.Now(), slot: g.of.slots.free, lock: one.lock, held: hold}
 		r.ended = make(chan struct{})
-		p.begin(r)
+		g.pool.begin(r)
 		<-r.ended
 		unlock(hold) // unless the run did
 		return false
 	}
-	p.slots <- struct{}{}
+	g.of.slots.put(1)
 	unlock(hold)
 	switch {
 	case err == nil && got.again:
@@ -162,7 +165,7 @@ func (g *gates) turn(ctx context.Context, one *gate, hold relock.Hold) (closed b
 	}
 	// No answer, WithMaxInFlight is reached, or a task is on its way behind
 	// it.
-	_ = p.queue.behind.wait(ctx, busyPause) // else the caller ends
+	_ = g.of.queue.wait(ctx, busyPause) // else the caller ends
 	return false
 }
 
@@ -185,7 +188,7 @@ func (g *gates) failed(one *gate, why error) {
 	failed := one.fails
 	one.fails = true
 	g.mu.Unlock()
-	if q := g.process.queue; !failed {
+	if q := g.of.queue; !failed {
 		q.engine.Logger.Warn("relock: the lock of tasks cannot be had", "queue", q.name, "lock", one.lock, "reason", why)
 	}
 }
@@ -197,7 +200,7 @@ func (g *gates) giveUp(one *gate) {
 	delete(g.open, one.lock)
 	one.waits = false
 	g.mu.Unlock()
-	if q := g.process.queue; q.engine.Life.Err() == nil {
+	if q := g.of.queue; q.engine.Life.Err() == nil {
 		_ = q.promise(0, one.lock) // else they are due when the promise ends
 	}
 }
@@ -206,9 +209,9 @@ func (g *gates) giveUp(one *gate) {
 // for which a promise holds. It ends with the last gate. If a promise is not
 // renewed in time, its tasks are due again, which costs time only.
 func (g *gates) renew() {
-	q := g.process.queue
+	q := g.of.queue
 	for {
-		if q.behind.wait(g.process.receiving, q.promised()/3) != nil {
+		if q.wait(g.receiving, q.promised()/3) != nil {
 			return
 		}
 		for some := range slices.Chunk(g.locks(), maxTogether) {

@@ -44,8 +44,7 @@ func (s *starter) requireStart(limit time.Duration) {
 	s.Helper()
 	clock := testkit.NewStopwatch(s)
 	require.NoError(s, put(s.Context(), s.producer, queue.Task{}))
-	_, ok := testkit.Await(s.began, testkit.Patience)
-	require.True(s, ok)
+	testkit.Next(s, s.began)
 	clock.Within(limit, "a task begins")
 	eventually(s, s.producer, "it is done", isEmpty)
 }

@@ -20,7 +20,7 @@ func List(ctx context.Context, client *relock.Client) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		l := queueListing{yield: yield, seen: map[string]bool{}}
 		if err := l.run(ctx, client); err != nil {
-			yield("", (&Queue{}).wrap("list queues", err))
+			yield("", wrapped("list queues", "", err))
 		}
 	}
 }
@@ -40,7 +40,7 @@ func (l *queueListing) run(ctx context.Context, client *relock.Client) error {
 	if err := m.Err(); err != nil {
 		return err
 	}
-	q := &Queue{engine: e}
+	q := &base{engine: e}
 	if err := q.ready(ctx); err != nil {
 		return err
 	}

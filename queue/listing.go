@@ -3,11 +3,8 @@ package queue
 import (
 	"context"
 	"fmt"
-	"iter"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/internal/redis/driver"
-	"github.com/relock-go/relock/internal/script"
 )
 
 // source is one place with tasks of a state. half is 0 for those whose time has
@@ -22,29 +19,12 @@ var sources = map[State][]source{
 	StateDead:     {{"z", "0"}},
 }
 
-// Tasks returns the tasks in this state, a few at a time. What it yields was so
-// at one moment. A task whose state changes meanwhile may be missed, or come
-// twice; one that is behind another task may also come twice without a change.
-// All others come once. Dead letters come in the order of their deaths, and
-// those in flight in that of their lease ends. After an error it ends.
-//
-// It reads a queue of any length without a long script. A page of 64 tasks
-// takes three.
-func (q *Queue) Tasks(ctx context.Context, state State) iter.Seq2[TaskInfo, error] {
-	return func(yield func(TaskInfo, error) bool) {
-		l := listing{queue: q, state: state, yield: yield, pace: newPace()}
-		if err := l.run(ctx); err != nil {
-			yield(TaskInfo{}, q.wrap("tasks", err))
-		}
-	}
-}
-
 // listing is one loop over Tasks.
 type listing struct {
-	queue   *Queue
+	*reading
+
 	state   State
 	yield   func(TaskInfo, error) bool
-	pace    pace
 	stopped bool // by the caller
 }
 
@@ -65,7 +45,7 @@ func (l *listing) run(ctx context.Context) error {
 // place yields the tasks of one place.
 func (l *listing) place(ctx context.Context, from source) error {
 	for end := [2]string{}; ; {
-		ids, last, err := l.queue.idPage(ctx, from, end)
+		ids, last, err := l.ids(ctx, from, end)
 		if err != nil {
 			return err
 		}
@@ -76,24 +56,6 @@ func (l *listing) place(ctx context.Context, from source) error {
 	}
 }
 
-// idPage returns the ids that are in a place after the end of one page, and
-// where this page ends. In the place of pauses, what is paused and since when
-// come in turn.
-func (q *Queue) idPage(ctx context.Context, from source, after [2]string) (ids []string, end [2]string, err error) {
-	if err = q.ready(ctx); err != nil {
-		return nil, end, err
-	}
-	o, _ := q.run(ctx, script.TaskList, from.place, from.half, after[0], after[1])
-	ids, err = driver.Strings(o.Reply, o.Err)
-	if err == nil && len(ids) < len(end) {
-		err = errAnswer
-	}
-	if err != nil {
-		return nil, end, driver.ContextErr(ctx, err)
-	}
-	return ids[2:], [2]string(ids[:2]), nil
-}
-
 // lookTogether is how many tasks one script reads: with a million queued, each
 // is several cache misses.
 const lookTogether = 32
@@ -101,7 +63,7 @@ const lookTogether = 32
 // each yields those of these tasks that are in the state now.
 func (l *listing) each(ctx context.Context, ids []string) error {
 	for len(ids) > 0 {
-		some, looked, err := l.queue.tasks(ctx, ids[:min(len(ids), lookTogether)], &l.pace)
+		some, looked, err := l.tasks(ctx, ids[:min(len(ids), lookTogether)])
 		if err != nil {
 			return err
 		}

@@ -34,17 +34,16 @@ func (d *Delivery) logEnd(outcome Outcome, reason string) {
 
 // logDead logs tasks that have become dead letters because their workers are
 // gone: nobody settles those. The receive that found them reports them.
-func (r *receiver) logDead(all []taken) {
+func (b *base) logDead(all []taken) {
 	for _, t := range all {
-		r.queue.engine.Logger.Warn("relock: a task is a dead letter", "queue", r.queue.name, "id", t.id,
-			"key", string(t.record),
+		b.engine.Logger.Warn("relock: a task is a dead letter", "queue", b.name, "id", t.id, "key", string(t.record),
 			"attempt", t.attempt, "interruptions", t.interrupted, "reason", "its worker was gone")
 	}
 }
 
-// settled logs an error of a settle, which no caller learns of.
-func (p *process) settled(d *Delivery, err error) {
-	log := p.queue.engine.Logger
+// logSettled logs an error of a settle, which no caller learns of.
+func (d *Delivery) logSettled(err error) {
+	log := d.queue.engine.Logger
 	switch {
 	case err == nil || errors.Is(err, relock.ErrClosed):
 	case errors.Is(err, relock.ErrLockLost):
@@ -54,6 +53,10 @@ func (p *process) settled(d *Delivery, err error) {
 		log.Warn("relock: a task was not settled", d.about("reason", err.Error())...)
 	}
 }
+
+// maxReason limits the reason that is kept of a failed attempt, or a dead
+// letter.
+const maxReason = 1024
 
 // reasonOf returns the text of an error that is kept of a failed attempt or a
 // dead letter, and logged. A long one is cut, between two characters.

@@ -2,17 +2,12 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"iter"
 	"time"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/lockspec"
-	"github.com/relock-go/relock/internal/redis/driver"
-	"github.com/relock-go/relock/internal/script"
 )
 
 // State is where a task is. [Stats] has how many are in each.
@@ -71,8 +66,7 @@ func (q *Queue) Get(ctx context.Context, id string) (TaskInfo, error) {
 	if id == "" {
 		return TaskInfo{}, q.wrap("get", fmt.Errorf("%w: id: is empty", relock.ErrInvalid))
 	}
-	pace := newPace()
-	some, _, err := q.tasks(ctx, []string{id}, &pace)
+	some, _, err := q.read().tasks(ctx, []string{id})
 	if err == nil && len(some) == 0 {
 		err = errs.Join(ErrNotFound, fmt.Errorf("%.64q", id))
 	}
@@ -82,91 +76,27 @@ func (q *Queue) Get(ctx context.Context, id string) (TaskInfo, error) {
 	return some[0], nil
 }
 
-var errAnswer = errors.New("the answer of a script cannot be read")
-
-// tasks reads the first of these tasks, as many as fit into an answer. It
-// leaves out those that are not there. looked is how many IDs these are.
-func (q *Queue) tasks(ctx context.Context, ids []string, pace *pace) (some []TaskInfo, looked int, err error) {
-	values, err := q.page(ctx, script.TaskGet, pace, func(bytes int) []any {
-		args := []any{q.set.letters, milliseconds(q.set.age), bytes}
-		for _, id := range ids {
-			args = append(args, id)
+// Tasks returns the tasks in this state, a few at a time. What it yields was so
+// at one moment. A task whose state changes meanwhile may be missed, or come
+// twice; one that is behind another task may also come twice without a change.
+// All others come once. Dead letters come in the order of their deaths, and
+// those in flight in that of their lease ends. After an error it ends.
+//
+// It reads a queue of any length without a long script. A page of 64 tasks
+// takes three.
+func (q *Queue) Tasks(ctx context.Context, state State) iter.Seq2[TaskInfo, error] {
+	return func(yield func(TaskInfo, error) bool) {
+		l := listing{reading: q.read(), state: state, yield: yield}
+		if err := l.run(ctx); err != nil {
+			yield(TaskInfo{}, q.wrap("tasks", err))
 		}
-		return args
-	})
-	if err != nil {
-		return nil, 0, err
 	}
-	var now int64
-	var paused int
-	values, err = driver.Scan(values, &now, &paused, &looked)
-	if err == nil && (looked < 1 || looked > len(ids)) {
-		err = errAnswer
-	}
-	for len(values) > 0 && err == nil {
-		var r row
-		values, err = driver.Scan(values, &r.id, &r.place, &r.score, &r.meta, &r.behind, &r.paused, &r.record)
-		r.paused += paused
-		some = append(some, r.read(now))
-	}
-	return some, looked, err
 }
 
-// row is a task in the answer of task_get.lua.
-type row struct {
-	id, place, score, meta, behind string
-
-	paused int // above 0 if it is
-	record []byte
-}
-
-// read returns the task, with what can be read of it.
-func (r *row) read(now int64) (t TaskInfo) {
-	var err error
-	if t.Task, t.EnqueuedAt, err = readRecord(r.id, r.record); err != nil {
-		t.Task = Task{ID: r.id, Payload: r.record}
+// read returns a reading of the queue. One of no queue fails.
+func (q *Queue) read() *reading {
+	if q == nil {
+		return newReading(&base{})
 	}
-	fields := strings.SplitN(r.meta, " ", 3)
-	t.Attempts, t.Interruptions, _ = readAttempts(fields[0]) // 0 if that cannot be read
-	_, t.LastError, _ = strings.Cut(r.meta, "\x00")
-	score, _ := strconv.ParseInt(r.score, 10, 64) // written only by our scripts
-	at := time.UnixMicro(score)
-	t.Paused = r.paused > 0 && r.place != "z"
-	switch {
-	case r.place == "z":
-		t.State, t.DiedAt = StateDead, at
-	case r.score == "":
-		t.State = StateBehind
-		if r.place == "o" {
-			t.Before = r.behind
-		} else {
-			t.Lock = r.behind
-		}
-	case score <= now:
-		t.State, t.Due = StateReady, at
-	case r.place == "l":
-		t.State, t.LeaseEnd = StateInFlight, at
-		t.Holder = readHolder(fields)
-	default:
-		t.State, t.Due = StateDelayed, at
-	}
-	return t
-}
-
-// readHolder reads which client has a task, from what is stored of its
-// attempts. It returns nil if others have damaged that.
-func readHolder(fields []string) *relock.Holder {
-	if len(fields) < 2 {
-		return nil
-	}
-	name, client, _ := strings.Cut(fields[1], "/")
-	h, ok := lockspec.ReadTaker(client)
-	if !ok {
-		return nil
-	}
-	fence, _, _ := strings.Cut(name, "@")
-	if received, err := strconv.ParseInt(fence, 10, 64); err == nil {
-		h.Since = time.UnixMicro(received)
-	}
-	return (*relock.Holder)(h)
+	return newReading(&q.base)
 }

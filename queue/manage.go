@@ -103,9 +103,9 @@ type DeadTask struct {
 // first. After an error it ends.
 func (q *Queue) DeadLetters(ctx context.Context) iter.Seq2[DeadTask, error] {
 	return func(yield func(DeadTask, error) bool) {
-		pace := newPace()
+		r := q.read()
 		for after := "0"; after != ""; {
-			page, last, err := q.deadPage(ctx, after, &pace)
+			page, last, err := r.dead(ctx, after)
 			if err != nil {
 				yield(DeadTask{}, q.wrap("dead letters", err))
 				return
@@ -120,47 +120,16 @@ func (q *Queue) DeadLetters(ctx context.Context) iter.Seq2[DeadTask, error] {
 	}
 }
 
-// deadPage returns the dead letters after the one with this number, and the
+// dead returns the dead letters after the one with this number, and the
 // number of the last one. That is "" if there are no more.
-func (q *Queue) deadPage(ctx context.Context, after string, pace *pace) (page []DeadTask, last string, err error) {
-	values, err := q.page(ctx, script.TaskDead, pace, func(bytes int) []any {
-		return []any{after, maxTogether, q.set.letters, milliseconds(q.set.age), bytes}
+func (r *reading) dead(ctx context.Context, after string) (page []DeadTask, last string, err error) {
+	values, err := r.page(ctx, script.TaskDead, func(bytes int) []any {
+		return []any{after, maxTogether, r.queue.set.letters, milliseconds(r.queue.set.age), bytes}
 	})
 	if err != nil {
 		return nil, "", err
 	}
 	return readPage(values)
-}
-
-// page returns the answer of a script that reads records. One that does not
-// come in time is requested again, shorter.
-func (q *Queue) page(ctx context.Context, s *script.TaskScript, pace *pace, args func(bytes int) []any) ([]any, error) {
-	for {
-		if err := q.ready(ctx); err != nil {
-			return nil, err
-		}
-		o, _ := q.run(ctx, s, args(pace.bytes)...)
-		took := time.Since(o.Sent)
-		if o.Unanswered() && ctx.Err() == nil && pace.missed() {
-			continue
-		}
-		values, err := driver.Values(o.Reply, o.Err)
-		if err != nil {
-			return nil, driver.ContextErr(ctx, err)
-		}
-		pace.came(sizeOf(values), took, q.engine.CommandTimeout)
-		return values, nil
-	}
-}
-
-// sizeOf returns how many bytes the texts of an answer have.
-func sizeOf(values []any) (bytes int) {
-	for _, value := range values {
-		if text, ok := value.([]byte); ok {
-			bytes += len(text)
-		}
-	}
-	return bytes
 }
 
 func readPage(values []any) (page []DeadTask, last string, err error) {

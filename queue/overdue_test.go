@@ -162,8 +162,7 @@ func TestOverdueWithoutTimeout(t *testing.T) {
 	stop := processing(t, q, h.run)
 	t.Cleanup(h.free) // before Process is waited for
 	enqueue(t, q, "", "hangs")
-	e, ok := testkit.Await(reported, testkit.Patience)
-	require.True(t, ok)
+	e := testkit.Next(t, reported)
 	require.Equal(t, 3*time.Second, e.Limit)
 	require.NotContains(t, log.String(), "failed", "it is not settled")
 	h.free()
@@ -211,8 +210,7 @@ func TestHooksThatHang(t *testing.T) {
 			testkit.Eventually(t, testkit.Patience, func() bool {
 				return log.Lines("level=WARN", "still runs", " id=hangs ", "what=", what) == 1
 			}, "it is reported")
-			outcome, ok := testkit.Await(outcomes, testkit.Patience)
-			require.True(t, ok)
+			outcome := testkit.Next(t, outcomes)
 			require.Equal(t, isSettledBy, outcome)
 			eventually(t, q, "the other one is done", func(s queue.Stats) bool { return s.InFlight == 0 && s.Ready == 0 })
 			h.free()
@@ -260,8 +258,7 @@ func TestOverdueFunctionSettlesTooLate(t *testing.T) {
 	d := receive(t, newQueue(t, s), "hangs")
 	require.Equal(t, 2, d.Attempt)
 	h.free()
-	err, ok := testkit.Await(late, testkit.Patience)
-	require.True(t, ok)
+	err := testkit.Next(t, late)
 	require.ErrorIs(t, err, relock.ErrNotHeld)
 	require.NoError(t, stop())
 	require.NoError(t, d.Err())

@@ -79,8 +79,8 @@ type PausedKey struct {
 // It reads about 64 keys at a time, so any number of them blocks no one.
 func (q *Queue) PausedKeys(ctx context.Context) iter.Seq2[PausedKey, error] {
 	return func(yield func(PausedKey, error) bool) {
-		l := pauseListing{yield: yield, seen: map[string]bool{queuePaused: true}}
-		if err := l.run(ctx, q); err != nil {
+		l := pauseListing{reading: q.read(), yield: yield, seen: map[string]bool{queuePaused: true}}
+		if err := l.run(ctx); err != nil {
 			yield(PausedKey{}, q.wrap("paused keys", err))
 		}
 	}
@@ -92,15 +92,17 @@ const queuePaused = "\x00"
 
 // pauseListing is one loop over PausedKeys.
 type pauseListing struct {
+	*reading
+
 	yield   func(PausedKey, error) bool
 	seen    map[string]bool // a page may have keys of an earlier one again
 	stopped bool            // by the caller
 }
 
 // run yields the paused keys of all pages.
-func (l *pauseListing) run(ctx context.Context, q *Queue) error {
+func (l *pauseListing) run(ctx context.Context) error {
 	for end := [2]string{}; ; {
-		some, last, err := q.idPage(ctx, source{"v", "0"}, end)
+		some, last, err := l.ids(ctx, source{"v", "0"}, end)
 		if err != nil {
 			return err
 		}

@@ -31,8 +31,7 @@ func TestPause(t *testing.T) {
 		return nil
 	}, queue.WithWorkers(2))
 	enqueue(t, q, "", "flies")
-	id, ok := testkit.Await(began, testkit.Patience)
-	require.True(t, ok)
+	id := testkit.Next(t, began)
 	require.Equal(t, "flies", id)
 	require.NoError(t, operator.Pause(t.Context()))
 	require.NoError(t, operator.Pause(t.Context()))
@@ -47,8 +46,7 @@ func TestPause(t *testing.T) {
 	clock := testkit.NewStopwatch(t)
 	require.NoError(t, operator.Resume(t.Context()))
 	for range 3 {
-		_, ok = testkit.Await(began, testkit.Patience)
-		require.True(t, ok)
+		testkit.Next(t, began)
 	}
 	clock.Within(200*time.Millisecond, "an idle worker goes on")
 	eventually(t, operator, "all are done", func(s queue.Stats) bool { return isEmpty(s) && !s.Paused })
@@ -101,8 +99,7 @@ func TestResumeKeyWakes(t *testing.T) {
 	clock := testkit.NewStopwatch(t)
 	require.NoError(t, q.ResumeKey(t.Context(), "k"))
 	for range 2 {
-		_, ok := testkit.Await(began, testkit.Patience)
-		require.True(t, ok)
+		testkit.Next(t, began)
 	}
 	clock.Within(200*time.Millisecond, "the key goes on")
 	require.NoError(t, stop())
@@ -131,8 +128,7 @@ func TestPauseBehindALock(t *testing.T) {
 	require.Empty(t, began)
 	require.NoError(t, q.Resume(t.Context()))
 	for range 2 {
-		_, ok := testkit.Await(began, testkit.Patience)
-		require.True(t, ok)
+		testkit.Next(t, began)
 	}
 	eventually(t, q, "the paused one is left", func(s queue.Stats) bool { return s.Behind == 1 && s.InFlight == 0 })
 	info, err := c.Inspect(t.Context(), t.Name())

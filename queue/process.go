@@ -3,8 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -64,55 +62,43 @@ func (q *Queue) Process(ctx context.Context, fn func(context.Context, *Delivery)
 
 // process is one call of Process.
 type process struct {
-	queue *Queue
-	fn    func(context.Context, *Delivery) error
-	set   processSettings
-	slots chan struct{} // has a value for each free worker
-	ahead chan struct{} // has one for each settle beside which a worker may be free already
-	gates gates
+	terms
 
-	// receiving is the caller's context, and ends with the receives.
-	receiving context.Context
-	// life is the context of the functions: with the values of the caller's,
-	// and cancelled after the grace.
-	life context.Context
-	stop context.CancelCauseFunc
-
-	group   sync.WaitGroup
-	next    chan *run // for workers that wait; has room for all
-	mu      sync.Mutex
-	closed  bool // next is closed: a worker does not wait
-	waiting int  // workers that wait, or are about to
-	running map[*run]struct{}
-	alarm   alarm
-	scarce  atomic.Int32 // how many receives must find all that they want first, see freeAhead
+	receiver *receiver
+	fn       func(context.Context, *Delivery) error
+	set      processSettings
+	pool     *pool
+	gates    gates
 }
 
 func newProcess(ctx context.Context, q *Queue, fn func(context.Context, *Delivery) error, s processSettings) *process {
-	p := &process{queue: q, fn: fn, set: s, running: map[*run]struct{}{}}
-	p.slots, p.ahead = filled(s.workers), filled(q.aheadOf(s.workers))
-	p.next = make(chan *run, s.workers+cap(p.ahead))
-	p.scarce.Store(plenty)
-	p.gates = gates{process: p, open: map[string]*gate{}}
+	p := &process{receiver: q.receiver, fn: fn, set: s}
+	ahead := aheadOf(s.workers, q.set.inFlight)
+	p.terms = terms{
+		queue: &q.base, runs: &q.runs, slots: newSlots(q.engine.Life, s.workers, ahead),
+		timeout: s.timeout, limit: limitOf(s.timeout, q.set.lease),
+	}
 	p.life, p.stop = context.WithCancelCause(context.WithoutCancel(ctx))
+	p.pool = newPool(s.workers+ahead, p.limit, p.handle)
+	p.gates = gates{of: &p.terms, pool: p.pool, locker: s.locker, behind: q.behind, open: map[string]*gate{}}
 	return p
 }
 
 // run receives until ctx is cancelled, and then waits for the functions.
 func (p *process) run(ctx context.Context) error {
 	defer p.stop(nil)
-	defer p.stopAlarm()
+	defer p.pool.stopAlarm()
 	receiving, cancel := context.WithCancel(ctx)
-	p.receiving = receiving
-	p.queue.receiver.enter(true)
+	p.gates.receiving = receiving
+	p.receiver.enter(true)
 	err := p.fetch(ctx)
 	cancel()
-	p.closeNext()
-	p.queue.receiver.leave(true)
+	p.pool.close()
+	p.receiver.leave(true)
 	if ctx.Err() != nil {
 		err = nil
 	}
-	return p.queue.wrap("process", errors.Join(err, p.drain()))
+	return p.queue.wrap("process", errors.Join(err, p.pool.drain(p.set.grace, p.stop)))
 }
 
 // fetch receives for all free workers together. It returns when ctx is
@@ -122,17 +108,15 @@ func (p *process) fetch(ctx context.Context) error {
 	var out outage.Call
 	defer func() { p.queue.engine.Outages.End(&out, 0) }()
 	for {
-		want, err := p.free(ctx)
+		want, err := p.slots.take(ctx)
 		if err != nil {
 			return err
 		}
-		got, err := p.queue.receiver.receive(ctx, ask{want: want, then: continues})
-		p.noteFound(len(got.deliveries) == want)
-		for range want - len(got.deliveries) {
-			p.slots <- struct{}{}
-		}
+		got, err := p.receiver.receive(ctx, ask{want: want, then: continues})
+		p.slots.noteFound(len(got.deliveries) == want)
+		p.slots.put(want - len(got.deliveries))
 		for _, d := range got.deliveries {
-			p.begin(&run{process: p, delivery: d, start: time.Now(), slot: p.slots})
+			p.pool.begin(&run{of: &p.terms, delivery: d, start: time.Now(), slot: p.slots.free})
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -145,10 +129,10 @@ func (p *process) fetch(ctx context.Context) error {
 			return err
 		case err != nil:
 			p.queue.noteOutage(&out, err)
-			err = p.queue.receiver.wait(ctx, pause)
+			err = p.queue.wait(ctx, pause)
 			pause = min(2*pause, pollPeriod)
 		case !got.again && len(got.deliveries) < want:
-			err = p.queue.receiver.sleep(ctx, got.next)
+			err = p.receiver.clock.sleep(ctx, got.next)
 			pause = firstPause
 		}
 		if err != nil {
@@ -160,64 +144,16 @@ func (p *process) fetch(ctx context.Context) error {
 const firstPause = 20 * time.Millisecond
 
 // noteOutage logs, if that is due, that Process gets no answer.
-func (q *Queue) noteOutage(c *outage.Call, why error) {
-	q.engine.Outages.Failed(c, q.address(why), 1, why)
+func (b *base) noteOutage(c *outage.Call, why error) {
+	b.engine.Outages.Failed(c, b.address(why), 1, why)
 }
 
-func (q *Queue) noteAnswer(c *outage.Call) {
-	q.engine.Outages.Answered(c, func() string { return q.address(nil) })
+func (b *base) noteAnswer(c *outage.Call) {
+	b.engine.Outages.Answered(c, func() string { return b.address(nil) })
 }
 
 // address returns the address of the server at which a receive has ended with
 // err.
-func (q *Queue) address(err error) string {
-	return driver.AddressOf(q.engine.Driver, q.renewKeys[0], err)
-}
-
-// closeNext ends the workers that wait.
-func (p *process) closeNext() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
-	close(p.next)
-}
-
-// begin gives a delivery to a worker that waits, or starts another one. A new
-// goroutine takes longer: its stack must grow.
-func (p *process) begin(r *run) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.running[r] = struct{}{}
-	p.alarmLocked(r.start.Add(p.limit()))
-	if p.waiting > 0 && !p.closed {
-		p.waiting--
-		p.next <- r
-		return
-	}
-	p.group.Go(func() {
-		for r := r; r != nil; r = <-p.next {
-			p.work(r)
-		}
-	})
-}
-
-// work handles one delivery. The worker then waits, unless its function has
-// ended the goroutine.
-func (p *process) work(r *run) {
-	waits := 0
-	defer func() { p.end(r, waits) }()
-	p.handle(r)
-	waits = 1
-}
-
-// end returns the slot of a run. waiting is how many workers wait after it.
-func (p *process) end(r *run, waiting int) {
-	p.mu.Lock()
-	delete(p.running, r)
-	p.waiting += waiting
-	p.mu.Unlock()
-	if r.ended != nil {
-		close(r.ended)
-	}
-	r.slot <- struct{}{}
+func (b *base) address(err error) string {
+	return driver.AddressOf(b.engine.Driver, b.renewKeys[0], err)
 }

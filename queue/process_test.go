@@ -111,8 +111,7 @@ func TestProcessStops(t *testing.T) {
 	}, queue.WithGrace(200*time.Millisecond))
 	enqueue(t, q, "", "short", "long")
 	for range 2 {
-		_, ok := testkit.Await(began, testkit.Patience)
-		require.True(t, ok)
+		testkit.Next(t, began)
 	}
 	go func() {
 		time.Sleep(50 * time.Millisecond) // the context is cancelled meanwhile

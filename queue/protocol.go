@@ -27,10 +27,11 @@ const (
 // delivery that was lost, or that Close ends, may still be running.
 type protocol struct {
 	validity.Renewal
-	queue *Queue
-	id    string
-	fence int64
-	name  string // the fence and the token of the receiver
+	queue   *base
+	settler *settler
+	id      string
+	fence   int64
+	name    string // the fence and the token of the receiver
 
 	mu       sync.Mutex // taken after that of the Renewal
 	verb     string     // "" until it is settled
@@ -73,7 +74,7 @@ func (p *protocol) settlement() script.Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.queue.set
-	return script.Call{Script: script.TaskSettle.Script, Together: p.queue.settler.keys, Args: []any{
+	return script.Call{Script: script.TaskSettle.Script, Together: p.queue.settleKeys, Args: []any{
 		milliseconds(s.unique), s.letters, milliseconds(s.age), min(s.inFlight, 1), p.id, p.name, p.verb, p.argument,
 	}}
 }
@@ -104,7 +105,7 @@ func (p *protocol) Settle() error {
 		return errs.NotHeld(over)
 	}
 	send := func(limit driver.Limits) (driver.Result, script.Indeterminate) {
-		return p.queue.settler.settle(limit, p.settlement())
+		return p.settler.settle(limit, p.settlement())
 	}
 	e := p.queue.engine
 	o, first, err := e.Retrier.Confirm(start, min(e.CommandTimeout, p.queue.spec.Lease/3), send, p.retried)

@@ -33,7 +33,7 @@ func (q *Queue) Receive(ctx context.Context, n int) ([]*Delivery, error) {
 			return got.deliveries, nil
 		}
 		if err == nil && !got.again {
-			err = q.receiver.sleep(ctx, got.next)
+			err = q.receiver.clock.sleep(ctx, got.next)
 		}
 		if err != nil {
 			q.receiver.leave(true)

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"crypto/rand"
+	"strconv"
 	"sync"
 	"time"
 
@@ -16,11 +17,12 @@ import (
 // way at a time, and numbers them: a copy of an earlier one takes nothing, and
 // the next one returns what an unanswered one took.
 type receiver struct {
-	queue     *Queue
-	name      string // "<client id>:<n>"
-	token     string // drawn at random, beside the fences of its deliveries
+	queue     *base
+	settler   *settler // of its deliveries
+	name      string   // "<client id>:<n>"
+	token     string   // drawn at random, beside the fences of its deliveries
 	keys      []string
-	wake      chan struct{} // has a value if a task may be due
+	wake      signal        // a task may be due
 	clock     *clock        // of the callers that wait
 	turn      chan struct{} // held while a receive is under way
 	heartbeat time.Time     // of the last heartbeat; guarded by turn
@@ -33,11 +35,12 @@ type receiver struct {
 	answered uint64 // number of the last one that was answered
 }
 
-func newReceiver(q *Queue) *receiver {
-	name := q.engine.Queue.NewHold()
+// newReceiver returns a receiver with this name. Its deliveries go to s.
+func newReceiver(s *settler, name string, wake signal) *receiver {
+	q := s.queue
 	return &receiver{
-		queue: q, name: name, token: rand.Text()[:8], keys: script.TaskReceive.On(q.redis, name),
-		turn: make(chan struct{}, 1), wake: make(chan struct{}, 1), clock: newClock(), pace: newPace(),
+		queue: q, settler: s, name: name, token: rand.Text()[:8], keys: script.TaskReceive.On(q.redis, name),
+		turn: make(chan struct{}, 1), wake: wake, clock: newClock(q, wake), pace: newPace(),
 	}
 }
 
@@ -74,7 +77,7 @@ func (r *receiver) enter(waits bool) {
 	r.callers++
 	if waits && !r.listens {
 		r.listens = true
-		r.queue.engine.Queue.ListenForTasks(r.queue.redis, r.name, r.notify)
+		r.queue.engine.Queue.ListenForTasks(r.queue.redis, r.name, r.wake.notify)
 	}
 }
 
@@ -96,7 +99,7 @@ func (r *receiver) leave(idle bool) {
 // its receive may have ended that the receiver is idle.
 func (r *receiver) unlistenLocked() {
 	if r.callers > 0 {
-		r.notify()
+		r.wake.notify()
 		return
 	}
 	r.listens = false
@@ -125,7 +128,7 @@ func (r *receiver) stop() {
 	if o.Err == nil {
 		if answer, err := readAnswer(o.Reply); err == nil {
 			r.hear(number)
-			r.logDead(answer.dead)
+			r.queue.logDead(answer.dead)
 			return
 		}
 	}
@@ -133,14 +136,6 @@ func (r *receiver) stop() {
 		0, script.Indeterminate{}, func(time.Time) script.Call { return stop })
 	job.BestEffort = true // its leases end by themselves
 	e.Retrier.Retry(job)
-}
-
-// notify wakes a caller that waits.
-func (r *receiver) notify() {
-	select {
-	case r.wake <- struct{}{}:
-	default: // one is pending
-	}
 }
 
 // request returns the next receive, and its number.
@@ -197,7 +192,7 @@ func (r *receiver) receive(ctx context.Context, a ask) (received, error) {
 		return received{}, err // unheard: the next receive returns what this one took
 	}
 	r.hear(number)
-	r.logDead(answer.dead)
+	r.queue.logDead(answer.dead)
 	r.pace.came(answer.size(), took, min(limit.Answer, r.queue.engine.CommandTimeout))
 	if a.heartbeat && !unknown.Exists() {
 		r.heartbeat = o.Sent
@@ -208,16 +203,35 @@ func (r *receiver) receive(ctx context.Context, a ask) (received, error) {
 		again: answer.code == script.ScanLimit || unknown.Exists(), noRoom: answer.code == script.Full, next: answer.next,
 	}
 	for _, t := range answer.taken {
-		if d := r.queue.deliver(ctx, o.Sent, &t, r.token); d != nil && r.mayRun(d) {
+		if d := r.deliver(ctx, o.Sent, &t); d != nil && r.mayRun(d) {
 			got.deliveries = append(got.deliveries, d)
 		} else {
 			got.again = true // in its place
 		}
 	}
 	if len(answer.taken) == a.want && r.isShared() {
-		r.notify() // the receiver is no longer idle, on behalf of others too
+		r.wake.notify() // the receiver is no longer idle, on behalf of others too
 	}
 	return got, nil
+}
+
+// deliver makes a Delivery of t. The receive request was sent at sent. It
+// returns nil if the lease has ended already.
+func (r *receiver) deliver(ctx context.Context, sent time.Time, t *taken) *Delivery {
+	q, name := r.queue, strconv.FormatInt(t.fence, 10)+"@"+r.token
+	p := &protocol{queue: q, settler: r.settler, id: t.id, fence: t.fence, name: name}
+	if err := p.Begin(p, q.name+"/"+t.id, sent, &q.spec); err != nil {
+		return nil // the lease ends by itself
+	}
+	d := &Delivery{
+		Attempt: t.attempt, Interruptions: t.interrupted,
+		queue: q, lease: p, protocol: p, start: time.Now(), values: ctx,
+	}
+	d.Task, d.EnqueuedAt, d.damage = readRecord(t.id, t.record)
+	if d.damage != nil {
+		d.ID, d.EnqueuedAt = t.id, d.start
+	}
+	return d
 }
 
 // mayRun reports whether a delivery may be run now. One task behind a lock may
@@ -237,18 +251,4 @@ func (r *receiver) isShared() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.callers > 1
-}
-
-// wait waits for the pause. It returns an error if ctx or the client has ended.
-func (r *receiver) wait(ctx context.Context, pause time.Duration) error {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return errs.EndOf(ctx, nil)
-	case <-r.queue.engine.Life.Done():
-		return errs.ErrClosed
-	}
-	return nil
 }

@@ -62,8 +62,7 @@ func TestWorkersOfTwoServers(t *testing.T) {
 	for i := range 10 {
 		for _, name := range two.names {
 			enqueue(t, two.other[name], "", fmt.Sprint(i))
-			received, ok := testkit.Await(got, testkit.Patience)
-			require.True(t, ok)
+			received := testkit.Next(t, got)
 			require.Equal(t, name+fmt.Sprint(i), received)
 		}
 	}

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -19,24 +18,6 @@ var (
 // moment.
 const busyPause = 250 * time.Millisecond
 
-// exclusive runs the function unless one of the same ID runs in this Queue. For
-// that it waits for a moment, as a function may settle before it returns.
-func (r *run) exclusive(ctx context.Context, function func() error) error {
-	runs, id := &r.process.queue.runs, r.delivery.ID
-	for limit := time.Now().Add(busyPause); ; {
-		earlier, returned := runs.begin(id, r)
-		switch {
-		case earlier == nil:
-			defer runs.end(id)
-			return function()
-		case earlier.isOverdue():
-			return fmt.Errorf("attempt %d: %w", earlier.delivery.Attempt, errHangs)
-		case !endedBefore(ctx, returned, limit):
-			return errRuns
-		}
-	}
-}
-
 // endedBefore reports whether done was closed before the limit and the end of
 // ctx.
 func endedBefore(ctx context.Context, done <-chan struct{}, limit time.Time) bool {
@@ -51,21 +32,29 @@ func endedBefore(ctx context.Context, done <-chan struct{}, limit time.Time) boo
 	return false
 }
 
+// runner is a run, as far as others of the same ID need it.
+type runner interface {
+	// isOverdue reports whether the run was reported.
+	isOverdue() bool
+	// attempt returns the number of its attempt.
+	attempt() int
+}
+
 // runs are the functions that run in all Process calls of a Queue.
 type runs struct {
 	mu       sync.Mutex
-	byID     map[string]*run
+	byID     map[string]runner
 	returned map[string]chan struct{} // of those that others wait for
 	overdue  int
 }
 
 // begin notes that the function of a task runs. It returns nil, or the earlier
 // run of the same ID and a channel that is closed when its function returns.
-func (r *runs) begin(id string, one *run) (earlier *run, returned <-chan struct{}) {
+func (r *runs) begin(id string, one runner) (earlier runner, returned <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byID == nil {
-		r.byID, r.returned = map[string]*run{}, map[string]chan struct{}{}
+		r.byID, r.returned = map[string]runner{}, map[string]chan struct{}{}
 	}
 	if earlier = r.byID[id]; earlier == nil {
 		r.byID[id] = one

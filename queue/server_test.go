@@ -199,8 +199,7 @@ func TestFlushWhileProcessing(t *testing.T) {
 	eventually(t, producer, "one runs, and one waits", func(s queue.Stats) bool { return s.InFlight == 1 && s.Idle == 1 })
 	s.Do(t, "FLUSHALL")
 	enqueue(t, producer, "k", "running", "new") // one has the ID of the one that still runs
-	err, ok := testkit.Await(cause, testkit.Patience)
-	require.True(t, ok)
+	err := testkit.Next(t, cause)
 	require.ErrorIs(t, err, relock.ErrLockLost)
 	eventually(t, producer, "the new ones are done", isEmpty)
 	require.NoError(t, stop())

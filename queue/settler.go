@@ -13,8 +13,7 @@ import (
 // A caller sends for the others that wait by then. Those that come meanwhile
 // are sent by the first of them, after that.
 type settler struct {
-	queue *Queue
-	keys  []string
+	queue *base
 
 	mu      sync.Mutex
 	sending bool

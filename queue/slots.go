@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -12,10 +13,25 @@ import (
 // many workers would share fewer receives.
 const maxAhead = 10
 
-// aheadOf returns that for so many workers. It is none if they can reach the
-// limit of WithMaxInFlight: a receive beside a settle would find no room.
-func (q *Queue) aheadOf(workers int) int {
-	if limit := q.set.inFlight; limit > 0 && limit <= workers {
+// slots are the free workers of one call of Process, as values of channels.
+type slots struct {
+	life   context.Context // of the client
+	free   chan struct{}   // has a value for each free worker
+	ahead  chan struct{}   // has one for each settle beside which a worker may be free already
+	scarce atomic.Int32    // how many receives must find all that they want first, see freeAhead
+}
+
+func newSlots(life context.Context, workers, ahead int) *slots {
+	s := &slots{life: life, free: filled(workers), ahead: filled(ahead)}
+	s.scarce.Store(plenty)
+	return s
+}
+
+// aheadOf returns beside how many settles so many workers may be free. It is
+// none if they can reach the limit of WithMaxInFlight: a receive beside a
+// settle would find no room.
+func aheadOf(workers, limit int) int {
+	if limit > 0 && limit <= workers {
 		return 0
 	}
 	return min(workers, maxAhead)
@@ -30,20 +46,20 @@ func filled(n int) chan struct{} {
 	return c
 }
 
-// free waits for a free worker. It takes all that are free by then, and returns
+// take waits for a free worker. It takes all that are free by then, and returns
 // how many.
-func (p *process) free(ctx context.Context) (want int, err error) {
+func (s *slots) take(ctx context.Context) (want int, err error) {
 	select {
-	case <-p.slots:
+	case <-s.free:
 	case <-ctx.Done():
 		return 0, ctx.Err()
-	case <-p.queue.engine.Life.Done():
+	case <-s.life.Done():
 		return 0, relock.ErrClosed
 	}
 	runtime.Gosched() // others of the same batch are about to be free
 	for want = 1; want < maxReceive; want++ {
 		select {
-		case <-p.slots:
+		case <-s.free:
 		default:
 			return want, nil
 		}
@@ -51,18 +67,25 @@ func (p *process) free(ctx context.Context) (want int, err error) {
 	return want, nil
 }
 
-// slotWithin waits for a free worker, and reports whether there is one.
-func (p *process) slotWithin(ctx context.Context, limit time.Duration) bool {
+// takeWithin waits for a free worker, and reports whether there is one.
+func (s *slots) takeWithin(ctx context.Context, limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case <-p.slots:
+	case <-s.free:
 		return true
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-p.queue.engine.Life.Done():
+	case <-s.life.Done():
 	}
 	return false
+}
+
+// put frees so many workers.
+func (s *slots) put(n int) {
+	for range n {
+		s.free <- struct{}{}
+	}
 }
 
 // plenty is how many receives in a row have found all that was wanted, before
@@ -70,45 +93,27 @@ func (p *process) slotWithin(ctx context.Context, limit time.Duration) bool {
 const plenty = 32
 
 // noteFound notes whether a receive has found all that it wanted.
-func (p *process) noteFound(all bool) {
+func (s *slots) noteFound(all bool) {
 	if !all {
-		p.scarce.Store(plenty)
-	} else if n := p.scarce.Load(); n > 0 {
-		p.scarce.Store(n - 1) // only the goroutine that fetches writes it
+		s.scarce.Store(plenty)
+	} else if n := s.scarce.Load(); n > 0 {
+		s.scarce.Store(n - 1) // only the goroutine that fetches writes it
 	}
 }
 
-// makesDue reports whether the settle of a run may be what the next receive
-// needs: it makes the next task of its key due, or room for one.
-func (r *run) makesDue() bool {
-	return r.delivery.Key != "" || r.process.queue.set.inFlight > 0
-}
-
-// freeAhead frees the worker of a run whose function has returned nil, before
-// its task is acknowledged: the next receive need not wait for that. Where it
-// may find nothing without the settle, it waits unless there is plenty. The
-// task of a gate has the lock until its end. What hangs after the function
-// costs one of these values instead of a worker.
-func (r *run) freeAhead() {
-	p := r.process
-	if r.slot != p.slots || r.held != nil || r.delivery.Interruptions > 0 {
-		return
-	}
-	if r.makesDue() && p.scarce.Load() > 0 {
-		return
+// freeAhead frees the worker of a slot before the settle of its task, and
+// returns the slot that the task has from then on. If the next receive may find
+// nothing without the settle, it does so only while there is plenty. What hangs
+// after the function costs one of ahead instead of a worker.
+func (s *slots) freeAhead(slot chan struct{}, makesDue bool) chan struct{} {
+	if slot != s.free || makesDue && s.scarce.Load() > 0 {
+		return slot
 	}
 	select {
-	case <-p.ahead:
-		p.slots <- struct{}{}
-		r.slot = p.ahead
+	case <-s.ahead:
+		s.free <- struct{}{}
+		return s.ahead
 	default: // enough settles are under way
-	}
-}
-
-// settledAhead has a receive look again that came before the settle, and may
-// have found nothing.
-func (r *run) settledAhead() {
-	if r.slot == r.process.ahead && r.makesDue() {
-		r.process.queue.receiver.notify()
+		return slot
 	}
 }

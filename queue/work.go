@@ -1,15 +1,11 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/lockspec"
 )
 
 // handle runs the function for a delivery, and settles it.
@@ -28,7 +24,7 @@ func (p *process) handle(r *run) {
 		}
 		p.finish(d, err)
 	}()
-	err = p.guarded(d, func() error {
+	err = d.guarded(func() error {
 		if !d.announce() {
 			return nil // it is settled
 		}
@@ -40,20 +36,6 @@ func (p *process) handle(r *run) {
 // [runtime.Goexit]: a test that fails does.
 var errEnded = errors.New("the function has ended its goroutine")
 
-// guarded runs code of the user for a delivery. A panic is logged, and is an
-// error.
-func (p *process) guarded(d *Delivery, run func() error) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			stack := debug.Stack()
-			err = fmt.Errorf("panic: %v\n%s", value, stack)
-			p.queue.engine.Logger.Error("relock: a function of a task panicked",
-				d.about("panic", value, "stack", string(stack))...)
-		}
-	}()
-	return run()
-}
-
 // finish settles a delivery whose function has returned. If its error or
 // WithBackoff panics or ends the goroutine, that is the error, and the default
 // back-off counts.
@@ -64,7 +46,7 @@ func (p *process) finish(d *Delivery, err error) {
 			p.settle(d, failed, Backoff)
 		}
 	}()
-	failed = p.guarded(d, func() error {
+	failed = d.guarded(func() error {
 		p.settle(d, err, p.queue.set.backoff)
 		return nil
 	})
@@ -96,17 +78,8 @@ func (p *process) settle(d *Delivery, err error, backoff func(int, error) time.D
 		err = d.settle("release", verbRelease, milliseconds(noLockPause), Released, err)
 	case errors.Is(err, errRuns) || errors.Is(err, errAway):
 		err = d.settle("release", verbRelease, milliseconds(busyPause), Released, nil)
-	case isPermanent(err):
-		err = d.DeadLetter(p.life, err)
-	case p.life.Err() != nil:
-		err = d.settle("release", verbRelease, 0, Released, err)
-	case d.Attempt >= cmp.Or(d.MaxAttempts, p.queue.set.attempts):
-		err = d.DeadLetter(p.life, err)
 	default:
-		earlier := d.doing.Swap(doingBackoff)
-		pause := backoff(d.Attempt, err)
-		d.doing.Store(earlier)
-		err = d.Nack(p.life, min(max(0, pause), lockspec.MaxLease), err)
+		err = d.fail(p.life, err, backoff)
 	}
-	p.settled(d, err)
+	d.logSettled(err)
 }

@@ -18,7 +18,6 @@ const soon = 2 * time.Second
 // A lost delivery settles nothing. It was interrupted, which is no attempt, and
 // the last interruption makes the task a dead letter. Its key goes on then.
 func TestQueueInterruptions(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		q.put(queue.Task{ID: "1", Key: "k"}, queue.Task{ID: "2", Key: "k"}, queue.Task{ID: "free"})
 		d := q.next("1")
@@ -59,7 +58,6 @@ func TestQueueInterruptions(t *testing.T) {
 // Tasks that were interrupted run one at a time, beside others, until one has
 // ended or run for a lease.
 func TestQueueInterruptedOneAtATime(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		q.put(queue.Task{ID: "1"}, queue.Task{ID: "2"}, queue.Task{ID: "3"})
 		for _, d := range []*queue.Delivery{q.next("1"), q.next("2"), q.next("3")} {
@@ -82,7 +80,6 @@ func TestQueueInterruptedOneAtATime(t *testing.T) {
 // A function that takes its process with it ends as a dead letter, after its
 // neighbours.
 func TestQueuePoison(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		q.put(queue.Task{ID: "poison"}, queue.Task{ID: "honest"})
 		var runs []string

@@ -44,7 +44,6 @@ func (q either) in(state queue.State) (ids []string) {
 
 // A task is shown with its state, and with what it waits for.
 func TestQueueGet(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		start := time.Now().Truncate(time.Microsecond)
 		one := queue.Task{ID: "1", Key: "k", Payload: []byte("work"), Header: map[string]string{"trace": "7"}, MaxAttempts: 3}
@@ -84,7 +83,6 @@ func TestQueueGet(t *testing.T) {
 }
 
 func TestQueueGetMistakes(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		_, err := q.Get(q.Context(), "none")
 		require.EqualError(q, err, fmt.Sprintf(`relock: get "tasks": %v: "none"`, queue.ErrNotFound))
@@ -114,7 +112,6 @@ func TestQueueGetMistakes(t *testing.T) {
 
 // A paused queue delivers nothing until it is resumed.
 func TestQueuePause(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		q.put(queue.Task{ID: "flies"})
 		flies := q.next("flies")
@@ -134,7 +131,6 @@ func TestQueuePause(t *testing.T) {
 
 // The tasks of a paused key wait in their order, also a retry.
 func TestQueuePauseKey(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		q.put(queue.Task{ID: "1", Key: "k"}, queue.Task{ID: "2", Key: "k"}, queue.Task{ID: "3", Key: "k"})
 		first := q.next("1")
@@ -162,7 +158,6 @@ func TestQueuePauseKey(t *testing.T) {
 
 // Each paused key is named once, with since when.
 func TestQueuePausedKeys(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		start := time.Now().Truncate(time.Microsecond)
 		require.NoError(q, q.Pause(q.Context()))
@@ -195,7 +190,6 @@ func TestQueuePausedKeys(t *testing.T) {
 
 // Dead letters are requeued by when they died.
 func TestQueueRequeueDied(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		died := map[string]time.Time{}
 		for _, id := range []string{"a", "b", "c"} {

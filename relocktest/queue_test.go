@@ -46,6 +46,7 @@ type either struct {
 
 // onBoth runs a test on the double, in virtual time, and on a real queue.
 func onBoth(t *testing.T, f func(q either), opts ...queue.Option) {
+	t.Parallel()
 	t.Run("double", func(t *testing.T) {
 		testkit.Bubble(t, func(t *testing.T) {
 			q := NewQueue("tasks", opts...)
@@ -131,7 +132,6 @@ func (q either) dead() (all []queue.DeadTask) {
 }
 
 func TestQueueDelivers(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		ids, err := q.Enqueue(q.Context(),
 			queue.Task{ID: "1", Payload: []byte("work"), Header: map[string]string{"trace": "7"}}, queue.Task{})
@@ -156,7 +156,6 @@ func TestQueueDelivers(t *testing.T) {
 }
 
 func TestQueueKeysInOrder(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		q.put(queue.Task{ID: "a1", Key: "a"}, queue.Task{ID: "a2", Key: "a"}, queue.Task{ID: "b1", Key: "b"})
 		a1 := q.next("a1")
@@ -174,7 +173,6 @@ func TestQueueKeysInOrder(t *testing.T) {
 }
 
 func TestQueueRetries(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		q.put(queue.Task{ID: "1"}, queue.Task{ID: "2"})
 		require.NoError(q, q.next("1").Nack(q.Context(), 0, nil))
@@ -189,7 +187,6 @@ func TestQueueRetries(t *testing.T) {
 }
 
 func TestQueueDelays(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		q.put(queue.Task{ID: "later", Delay: time.Hour}, queue.Task{ID: "soon", Delay: 20 * time.Millisecond})
 		require.NoError(q, q.next("soon").Ack(q.Context()))
@@ -201,7 +198,6 @@ func TestQueueDelays(t *testing.T) {
 }
 
 func TestQueueAt(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		start := time.Now()
 		q.put(
@@ -226,7 +222,6 @@ func TestQueueAt(t *testing.T) {
 }
 
 func TestQueueMaxAttempts(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		q.put(queue.Task{ID: "queue's"}, queue.Task{ID: "own", MaxAttempts: 1}, queue.Task{ID: "more", MaxAttempts: 4})
 		for range 4 { // the double runs what is due
@@ -244,7 +239,6 @@ func TestQueueMaxAttempts(t *testing.T) {
 }
 
 func TestQueueIDs(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		q.put(queue.Task{ID: "1"})
 		_, err := q.Enqueue(q.Context(), queue.Task{ID: "1"}, queue.Task{ID: "2"}, queue.Task{ID: "3", Delay: -1})
@@ -266,7 +260,6 @@ func TestQueueIDs(t *testing.T) {
 }
 
 func TestQueueDeadLetters(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		q.put(queue.Task{ID: "1", Key: "a", Payload: []byte("work")}, queue.Task{ID: "2", Key: "a"})
 		require.NoError(q, q.next("1").DeadLetter(q.Context(), errors.New("no such account")))
@@ -289,7 +282,6 @@ func TestQueueDeadLetters(t *testing.T) {
 }
 
 func TestQueueMaxInFlight(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		q.put(queue.Task{ID: "1"}, queue.Task{ID: "2"})
 		one := q.next("1")
@@ -302,7 +294,6 @@ func TestQueueMaxInFlight(t *testing.T) {
 // An error is a retry, the last one and Permanent are dead letters, and so is a
 // panic in the end.
 func TestQueueOutcomes(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		q.put(queue.Task{ID: "good"}, queue.Task{ID: "second time"}, queue.Task{ID: "bad"}, queue.Task{ID: "hopeless"},
 			queue.Task{ID: "panics"})

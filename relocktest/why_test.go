@@ -82,7 +82,6 @@ func (c *counted) Stats(ctx context.Context) (queue.Stats, error) {
 
 // Why is order 42 not processed? Three calls answer it, whatever the reason.
 func TestWhyIsOrder42NotProcessed(t *testing.T) {
-	t.Parallel()
 	onBoth(t, func(q either) {
 		says := func(text string) {
 			q.Helper()

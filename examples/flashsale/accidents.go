@@ -21,14 +21,14 @@ func accidents() map[moment]accident {
 
 // kill ends a process while it works on an order. It is started again.
 func (d *director) kill(e event) error {
-	d.say("process %d is killed (kill -9); it starts again, and its buyers order again", e.from.role.number+1)
+	d.say("process %d is killed (kill -9); it starts again, and its buyers order again", e.from.role.Number+1)
 	return e.from.kill()
 }
 
 // freeze stops a process while a buyer pays. It learns of the payment when it
 // goes on.
 func (d *director) freeze(e event) error {
-	d.say("process %d freezes", e.from.role.number+1)
+	d.say("process %d freezes", e.from.role.Number+1)
 	d.frozen = &e
 	return e.from.freeze()
 }
@@ -41,7 +41,7 @@ func (d *director) thaw(e event) error {
 	}
 	p := d.frozen.from
 	d.frozen = nil
-	d.say("process %d goes on, with an order that is no longer its own", p.role.number+1)
+	d.say("process %d goes on, with an order that is no longer its own", p.role.Number+1)
 	if err := p.thaw(); err != nil {
 		return err
 	}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/queue"
@@ -15,22 +15,15 @@ import (
 
 const crowd = 64 // buyers of a process that order at the same time
 
-// everyBuyer calls do for each buyer of the process, in no order. It returns
-// the errors.
+// everyBuyer calls do for each buyer of the process, in no order, until one
+// fails.
 func (s *stand) everyBuyer(ctx context.Context, do func(ctx context.Context, buyer string) error) error {
-	all := rand.Perm((s.role.buyers - s.role.number + processes - 1) / processes)
-	var next atomic.Int64
-	errs := make([]error, crowd)
-	var group sync.WaitGroup
-	for i := range errs {
-		group.Go(func() {
-			for n := next.Add(1) - 1; n < int64(len(all)) && errs[i] == nil; n = next.Add(1) - 1 {
-				errs[i] = do(ctx, fmt.Sprint("buyer-", s.role.number+processes*all[n]))
-			}
-		})
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(crowd)
+	for _, n := range rand.Perm((s.role.Buyers - s.role.Number + processes - 1) / processes) {
+		group.Go(func() error { return do(ctx, fmt.Sprint("buyer-", s.role.Number+processes*n)) })
 	}
-	group.Wait()
-	return errors.Join(errs...)
+	return group.Wait()
 }
 
 // order gets a buyer into the line. An order that was not answered may be in

@@ -49,7 +49,7 @@ func (d *director) direct(ctx context.Context, s *shop) error {
 // follow starts the processes and reads what they report, until the last one
 // has ended. After an error it kills them.
 func (d *director) follow(ctx context.Context, kill context.CancelFunc) (failed error) {
-	for d.role.number = range processes {
+	for d.role.Number = range processes {
 		failed = errors.Join(failed, d.start(ctx, d.role))
 	}
 	for d.running > 0 {
@@ -105,7 +105,7 @@ func (d *director) describe(e event) {
 		refused: "%s does not get phone %d here, since the fencing token is stale",
 	}[e.What]
 	if text != "" {
-		d.say("process %d: "+text, e.from.role.number+1, e.Buyer, e.Phone)
+		d.say("process %d: "+text, e.from.role.Number+1, e.Buyer, e.Phone)
 	}
 	if e.What == sold && e.Phone == phones {
 		d.say("Sold out: all others leave the line.")

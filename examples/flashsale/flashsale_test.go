@@ -101,7 +101,7 @@ func requireInOrder(t *testing.T, text string, wanted ...string) {
 // The program fails if too few have a phone, or one has two.
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	s, err := newShop(role{url: "unix://" + redistest.Start(t).Address, run: "flashsale:judge"})
+	s, err := newShop(role{URL: "unix://" + redistest.Start(t).Address, Run: "flashsale:judge"})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.close()) })
 	require.NoError(t, s.open(t.Context()))

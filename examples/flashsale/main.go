@@ -65,7 +65,7 @@ func run(ctx context.Context, out io.Writer, url string, buyers int) (err error)
 		defer stop()
 		url = "unix://" + server.Address
 	}
-	r := role{url: url, run: "flashsale:" + rand.Text(), buyers: buyers}
+	r := role{URL: url, Run: "flashsale:" + rand.Text(), Buyers: buyers}
 	s, err := newShop(r)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func sell(ctx context.Context, out io.Writer, r role, s *shop) error {
 		return err
 	}
 	d := newDirector(out, r)
-	d.say("The sale: %d phones, %d buyers in %d processes.", phones, r.buyers, processes)
+	d.say("The sale: %d phones, %d buyers in %d processes.", phones, r.Buyers, processes)
 	if err := d.direct(ctx, s); err != nil {
 		return err
 	}
@@ -109,6 +109,6 @@ func judge(ctx context.Context, d *director, s *shop) error {
 	case waiting.Ready+waiting.Delayed+waiting.InFlight+waiting.Behind+waiting.Dead > 0:
 		return fmt.Errorf("orders are left in the queue: %+v", waiting)
 	}
-	d.say("Seen: %d phones for %d buyers, each sold once.", phones, d.role.buyers)
+	d.say("Seen: %d phones for %d buyers, each sold once.", phones, d.role.Buyers)
 	return nil
 }

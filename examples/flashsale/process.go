@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 )
 
 // variable is the environment variable with the role of a process.
@@ -16,17 +15,10 @@ const variable = "RELOCK_FLASHSALE_PROCESS"
 
 // role is what a process has to do.
 type role struct {
-	number int // from 0
-	buyers int // of all processes
-	run    string
-	url    string
-}
-
-func parseRole(text string) (r role, err error) {
-	if _, err = fmt.Fscan(strings.NewReader(text), &r.number, &r.buyers, &r.run, &r.url); err != nil {
-		return r, fmt.Errorf("role %q: %w", text, err)
-	}
-	return r, nil
+	Number int // from 0
+	Buyers int // of all processes
+	Run    string
+	URL    string
 }
 
 // event is what a process reports.
@@ -62,8 +54,12 @@ func start(ctx context.Context, r role, events chan<- event) error {
 	if err != nil {
 		return err
 	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
 	p := &process{role: r, cmd: exec.CommandContext(ctx, self)}
-	p.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %s %s", variable, r.number, r.buyers, r.run, r.url))
+	p.cmd.Env = append(os.Environ(), variable+"="+string(text))
 	p.cmd.Stderr = os.Stderr
 	if p.input, err = p.cmd.StdinPipe(); err != nil {
 		return err

@@ -27,11 +27,11 @@ type shop struct {
 const stock = "stock"
 
 func newShop(r role) (*shop, error) {
-	client, err := relock.NewClientURL(r.url, relock.WithKeyPrefix(r.run+":"))
+	client, err := relock.NewClientURL(r.URL, relock.WithKeyPrefix(r.Run+":"))
 	if err != nil {
 		return nil, err
 	}
-	s := &shop{client: client, run: r.run, keys: []string{r.run + ":{shop}left", r.run + ":{shop}sold"}}
+	s := &shop{client: client, run: r.Run, keys: []string{r.Run + ":{shop}left", r.Run + ":{shop}sold"}}
 	// An ID stays in use when the order is done, so that nobody buys twice.
 	s.line, err = queue.New("line", client, queue.WithLease(lease), queue.WithUnique(time.Hour))
 	if err != nil {

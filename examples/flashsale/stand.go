@@ -24,8 +24,8 @@ type stand struct {
 
 // work is a whole process. When all its buyers have an answer, it ends.
 func work(ctx context.Context, in io.Reader, out io.Writer, text string) (err error) {
-	r, err := parseRole(text)
-	if err != nil {
+	var r role
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return err
 	}
 	shop, err := newShop(r)

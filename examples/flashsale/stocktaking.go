@@ -18,35 +18,24 @@ func takeStock(ctx context.Context, s *shop, say func(string, ...any)) error {
 		case <-ctx.Done():
 			return nil
 		}
-		counted := left
-		err := relock.Do(ctx, s.locker, stock, func(ctx context.Context) (err error) {
-			counted, err = countTwice(ctx, s, say)
-			return err
+		err := relock.Do(ctx, s.locker, stock, func(ctx context.Context) error {
+			before, _, err := s.count(ctx)
+			time.Sleep(payment)
+			after, sold, again := s.count(ctx)
+			switch err = errors.Join(err, again); {
+			case err != nil:
+				return err
+			case after != before || after+len(sold) != phones:
+				return fmt.Errorf("%d phones left, then %d, and %d sold", before, after, len(sold))
+			}
+			say("stocktaking, under the same lock: %d left, %d sold", after, len(sold))
+			left = after
+			return nil
 		})
-		switch {
-		case errors.Is(err, relock.ErrLockLost) || ctx.Err() != nil:
-			continue // A sale may have gone on: the count does not count.
-		case err != nil:
+		// A count of a lost lock does not count: a sale may have gone on.
+		if err != nil && !errors.Is(err, relock.ErrLockLost) && ctx.Err() == nil {
 			return fmt.Errorf("stocktaking: %w", err)
 		}
-		left = counted
 	}
 	return nil
-}
-
-func countTwice(ctx context.Context, s *shop, say func(string, ...any)) (int, error) {
-	before, _, err := s.count(ctx)
-	if err != nil {
-		return 0, err
-	}
-	time.Sleep(payment)
-	left, sold, err := s.count(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if left != before || left+len(sold) != phones {
-		return 0, fmt.Errorf("%d phones left, then %d, and %d sold", before, left, len(sold))
-	}
-	say("stocktaking, under the same lock: %d left, %d sold", left, len(sold))
-	return left, nil
 }

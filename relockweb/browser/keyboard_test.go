@@ -34,6 +34,14 @@ func (b *tab) tabTo(name string) {
 	require.Fail(b, "no Tab comes to "+name, "%q", passed)
 }
 
+// press goes to what has this name, presses the keys, and waits for a text.
+func (b *tab) press(name, keys, says string) {
+	b.Helper()
+	b.tabTo(name)
+	b.do(chromedp.KeyEvent(keys))
+	b.says(says)
+}
+
 // names defines nameOf, which returns the name of an element.
 const names = `const nameOf = (e) => (e.getAttribute("aria-label")
 	|| (e.labels && e.labels.length && e.labels[0].innerText) || e.innerText || "").trim();`
@@ -81,21 +89,11 @@ func TestKeyboardOnly(t *testing.T) {
 	b.says("orders")
 	b.tabTo("Look up a task")
 	b.do(chromedp.KeyEvent("42"))
-	b.tabTo("of the queue")
-	b.do(chromedp.KeyEvent("orders\r"))
-	b.says("It waits for the task before it of its key: 41")
-	b.tabTo("41")
-	b.do(chromedp.KeyEvent("\r"))
-	b.says("in checkout @ ")
-	b.tabTo("orders")
-	b.do(chromedp.KeyEvent("\r"))
-	b.says("Pause the queue")
-	b.tabTo("Pause the queue")
-	b.do(chromedp.KeyEvent("\r"))
-	b.says("The queue is paused: nothing is delivered.")
-	b.tabTo("Key of tasks")
-	b.do(chromedp.KeyEvent("customer 7\r"))
-	b.says("Paused key")
+	b.press("of the queue", "orders\r", "It waits for the task before it of its key: 41")
+	b.press("41", "\r", "in checkout @ ")
+	b.press("orders", "\r", "Pause the queue")
+	b.press("Pause the queue", "\r", "The queue is paused: nothing is delivered.")
+	b.press("Key of tasks", "customer 7\r", "Paused key")
 	s, err := q.Stats(t.Context())
 	require.NoError(t, err)
 	require.True(t, s.Paused)
@@ -103,9 +101,7 @@ func TestKeyboardOnly(t *testing.T) {
 	b.tabTo("Resume customer 7")
 	b.do(chromedp.KeyEvent("\r"))
 	b.lacks("Paused key")
-	b.tabTo("Resume the queue")
-	b.do(chromedp.KeyEvent(" "))
-	b.says("Pause the queue")
+	b.press("Resume the queue", " ", "Pause the queue")
 	b.tabTo("38")
 	b.do(chromedp.KeyEvent(" "))
 	b.tabTo("Requeue the ticked")

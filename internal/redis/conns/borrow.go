@@ -23,6 +23,25 @@ func (d *lender) putBack(used redis.Conn) {
 	}
 }
 
+// takesSlot reports whether the caller has got a slot, or needs none.
+func (d *lender) takesSlot() bool {
+	if d.slots == nil {
+		return true
+	}
+	select {
+	case d.slots <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (d *lender) freeSlot() {
+	if d.slots != nil {
+		<-d.slots
+	}
+}
+
 // borrowFreed is borrow for one of several calls. If there are more idle
 // connections, the next call has one, too.
 func (d *lender) borrowFreed(ctx context.Context) redis.Conn {
@@ -36,28 +55,22 @@ func (d *lender) borrowFreed(ctx context.Context) redis.Conn {
 // borrow takes an idle connection from the pool. It returns nil if there is
 // none. putBack returns the connection.
 func (d *lender) borrow(ctx context.Context, limit time.Duration) redis.Conn {
-	if d.slots != nil {
-		select {
-		case d.slots <- struct{}{}:
-		default:
-			return nil
-		}
+	if !d.takesSlot() {
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	conn, err := d.takeIdle(ctx)
+	conn, err := d.takeIdle(ctx, limit)
 	if err != nil {
-		if d.slots != nil {
-			<-d.slots
-		}
+		d.freeSlot()
 		return nil
 	}
 	return conn
 }
 
-// takeIdle takes an idle connection from the pool. The user's pool may dial
-// instead, if its idle ones are stale.
-func (d *lender) takeIdle(ctx context.Context) (redis.Conn, error) {
+// takeIdle takes an idle connection from the pool, for a caller that has a
+// slot. The user's pool may dial instead, if its idle ones are stale.
+func (d *lender) takeIdle(ctx context.Context, limit time.Duration) (redis.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	switch {
 	case d.own:
 		own, err := d.borrowOwn(ctx, false)

@@ -34,7 +34,7 @@ func (d *lender) connect(ctx context.Context, limit time.Duration) (redis.Conn, 
 	}
 	conn, err := d.get(ctx, limit)
 	if err != nil {
-		<-d.slots
+		d.freeSlot()
 	}
 	return conn, err
 }
@@ -79,9 +79,7 @@ func (d *lender) toPool(used redis.Conn) {
 		used, own.Lent = own.Lent, nil
 	}
 	_ = used.Close()
-	if d.slots != nil {
-		<-d.slots
-	}
+	d.freeSlot()
 }
 
 // dialBeside runs a dial that may ignore contexts on a goroutine, so that its

@@ -24,6 +24,10 @@ type fetch struct {
 	left bool // no call waits for it; guarded by the lender's mu
 }
 
+// isUnderWay reports whether the fetch has time left. A user's Dial may ignore
+// that it has none.
+func (f *fetch) isUnderWay() bool { return f.ctx.Err() == nil }
+
 // fetch starts a fetch with the deadline of ctx. It does not end with that, but
 // when the caller ends it.
 func (d *lender) fetch(ctx context.Context) *fetch {
@@ -72,100 +76,155 @@ func (d *lender) getAny(ctx context.Context) (redis.Conn, error) {
 
 // discharge returns what a fetch has got, which no call wants.
 func (d *lender) discharge(f *fetch) {
-	switch {
-	case f.err == nil:
-		d.putBack(f.conn)
-	case d.slots != nil:
-		<-d.slots
+	if f.err != nil {
+		d.freeSlot()
+		return
 	}
+	d.putBack(f.conn)
 }
 
-// leaveTo leaves a fetch, with its slot, to the next call. Without one, its
-// connection goes to the pool.
-func (d *lender) leaveTo(next bool, f *fetch) {
+// leaveFetch leaves a fetch to the next call, or else to the pool. The fetch
+// then has a separate slot. leaveFetch reports whether it did: it does not if
+// the fetch has ended, or there is no slot for it.
+func (d *lender) leaveFetch(f *fetch) bool {
 	d.mu.Lock()
-	ended := isClosed(f.done)
-	if !ended {
-		f.left = true
+	defer d.mu.Unlock()
+	if isClosed(f.done) || !d.takesSlot() {
+		return false
 	}
-	if !ended && next {
-		d.spare = append(d.spare, f)
-	}
-	d.mu.Unlock()
-	if ended {
-		d.discharge(f)
-	}
+	f.left, d.spare = true, append(d.spare, f)
+	return true
 }
 
-// claim returns a fetch that its call has left, or nil. Its slot is freed,
-// because the caller has one.
+// claim returns a fetch that its call has left, or nil.
 func (d *lender) claim() *fetch {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.Redis.IdleCount() > 0 {
 		return nil // a new fetch gets that immediately
 	}
-	for i, f := range d.spare {
-		if f.ctx.Err() != nil {
-			continue // a user's Dial ignores its end
-		}
-		f.left, d.spare = false, slices.Delete(d.spare, i, i+1)
-		if d.slots != nil {
-			<-d.slots
-		}
-		return f
+	at := slices.IndexFunc(d.spare, (*fetch).isUnderWay)
+	if at < 0 {
+		return nil
 	}
-	return nil
+	f := d.spare[at]
+	d.takeBack(f)
+	return f
+}
+
+// hasSpare reports whether there is a fetch to claim.
+func (d *lender) hasSpare() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.ContainsFunc(d.spare, (*fetch).isUnderWay)
+}
+
+// reclaim claims a fetch that its caller has just left, and reports whether it
+// did.
+func (d *lender) reclaim(f *fetch) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !slices.Contains(d.spare, f) {
+		return false
+	}
+	d.takeBack(f)
+	return true
+}
+
+// takeBack makes a fetch that was left one of a call again. Its slot is freed,
+// because the call has one; mu is held.
+func (d *lender) takeBack(f *fetch) {
+	f.left, d.spare = false, slices.DeleteFunc(d.spare, func(s *fetch) bool { return s == f })
+	d.freeSlot()
 }
 
 // openOrIdle opens a connection within the limit. Once that takes long, or has
-// failed, it takes one that is idle. The limit is for both fetches together: a
-// claimed one may fail late. The error of the other one is that of its dial.
+// failed, it takes one that is idle. The limit is for all fetches together: a
+// claimed one may fail late. The error is that of the call's own dial.
 func (d *lender) openOrIdle(ctx context.Context, limit time.Duration) (redis.Conn, error) {
 	bound, cancel := d.bound(ctx, limit)
 	defer cancel()
-	if f := d.claim(); f != nil {
-		conn, err := d.await(bound, f, d.freed, f.ctx.Done())
-		if err == nil || bound.Err() != nil {
+	for {
+		if f := d.claim(); f != nil {
+			conn, err := d.awaitClaimed(bound, f)
+			if err == nil || bound.Err() != nil {
+				return conn, err
+			}
+		}
+		conn, err := d.awaitOwn(ctx, d.fetch(bound))
+		if bound.Err() != nil || !d.goesOn(err) {
 			return conn, err
 		}
 	}
+}
+
+// goesOn reports whether a call with this error may have another fetch to wait
+// for: it has left its own, or those that were left have all the room.
+func (d *lender) goesOn(err error) bool {
+	return err == errDialTimeout || errors.Is(err, redis.ErrPoolExhausted) && d.hasSpare() //nolint:errorlint // our own
+}
+
+// awaitClaimed is await for a fetch that another call has left. It may hang
+// although new dials do not. So its caller leaves it, too, after a while.
+func (d *lender) awaitClaimed(ctx context.Context, f *fetch) (redis.Conn, error) {
+	tick := time.NewTicker(aside)
+	defer tick.Stop()
+	return d.await(ctx, f, d.freed, tick.C)
+}
+
+// awaitOwn is await for a fetch that no call has left before.
+func (d *lender) awaitOwn(ctx context.Context, f *fetch) (redis.Conn, error) {
 	late, end := context.WithTimeout(d.life, aside)
 	defer end()
-	return d.await(ctx, d.fetch(bound), late.Done(), nil)
+	return d.await(ctx, f, late.Done(), nil)
 }
 
 // await returns what a fetch has got. After a value of other, it also takes an
-// idle connection. When over is closed, the fetch has had its time, which a
-// user's Dial may ignore.
-func (d *lender) await(ctx context.Context, f *fetch, other, over <-chan struct{}) (redis.Conn, error) {
+// idle connection. After one of tick it leaves the fetch, unless that has time
+// left and another one is spare: so there is one more than calls that wait.
+func (d *lender) await(
+	ctx context.Context, f *fetch, other <-chan struct{}, tick <-chan time.Time,
+) (redis.Conn, error) {
 	for {
 		select {
 		case <-f.done:
 			return d.orIdle(ctx, f)
 		case <-other:
 			other = d.freed
-			if idle := d.borrowFreed(ctx); idle != nil {
-				d.leaveTo(true, f)
+			switch idle, kept := d.swap(ctx, f); {
+			case idle != nil:
 				return idle, nil
+			case !kept:
+				return nil, errDialTimeout
 			}
 		case <-ctx.Done():
 			return d.endFetch(ctx, f)
-		case <-over:
-			if over = nil; !isClosed(f.done) {
-				d.leaveTo(false, f)
+		case <-tick:
+			if (!f.isUnderWay() || !d.hasSpare()) && d.leaveFetch(f) {
 				return nil, errDialTimeout
 			}
 		}
 	}
 }
 
+// swap returns an idle connection in place of a fetch, or nil. It leaves the
+// fetch before: another call must find the one or the other. swap reports
+// whether the caller still has the fetch.
+func (d *lender) swap(ctx context.Context, f *fetch) (idle redis.Conn, kept bool) {
+	if !d.leaveFetch(f) {
+		return nil, true
+	}
+	if idle, err := d.takeIdle(ctx, aside); err == nil {
+		nudge(d.freed) // there may be more
+		return idle, false
+	}
+	return nil, d.reclaim(f)
+}
+
 // orIdle returns what a fetch has got, or else an idle connection in its place.
 func (d *lender) orIdle(ctx context.Context, f *fetch) (redis.Conn, error) {
 	if f.err != nil && ctx.Err() == nil {
-		ctx, cancel := context.WithTimeout(ctx, aside)
-		defer cancel()
-		if idle, err := d.takeIdle(ctx); err == nil {
+		if idle, err := d.takeIdle(ctx, aside); err == nil {
 			return idle, nil
 		}
 	}
@@ -175,8 +234,7 @@ func (d *lender) orIdle(ctx context.Context, f *fetch) (redis.Conn, error) {
 // endFetch ends a fetch, because ctx has ended. A user's Dial may go on.
 func (d *lender) endFetch(ctx context.Context, f *fetch) (redis.Conn, error) {
 	f.end()
-	if !d.own {
-		d.leaveTo(false, f)
+	if !d.own && d.leaveFetch(f) {
 		return nil, ctx.Err()
 	}
 	<-f.done

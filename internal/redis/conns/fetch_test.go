@@ -136,6 +136,90 @@ func TestClaimedDialCostsNoSecondLimit(t *testing.T) {
 	})
 }
 
+// A call that goes on with the dial of another one soon dials itself, too. If
+// the pool has no room for that, it waits on.
+func TestClaimedDialThatHangsIsNotAlone(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, map[string]func(*driver.Config){
+		"room": func(*driver.Config) {}, "room, callers wait": func(c *driver.Config) { c.MaxActive, c.Wait = 3, true },
+		"no room": func(c *driver.Config) { c.MaxActive = 2 },
+	}, func(t *testing.T, name string, change func(*driver.Config)) {
+		h := &hangingDials{n: 1, freed: make(chan struct{})}
+		d := newTestPool(t, redistest.Start(t), h.set, change)
+		free := leaveADial(t, h, d, driver.Limits{})
+		h.n = 10 // later ones do not hang
+		waits := testkit.Async(t, func() error { return d.Call(t.Context(), driver.Limits{}, echo("x")).Err })
+		if name == "no room" {
+			require.Never(t, func() bool { return len(waits) > 0 }, 3*aside, aside/10)
+			close(h.freed)
+		}
+		require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience/2))
+		free()
+	})
+}
+
+// Calls that wait for long, while all dials hang, have one more of them under
+// way than there are calls.
+func TestFewDialsHang(t *testing.T) {
+	t.Parallel()
+	const callers = 4
+	h := &hangingDials{n: 1, freed: make(chan struct{})}
+	d := newTestPool(t, redistest.Start(t), h.set)
+	warmPool(t, d, 1)
+	for range 3 {
+		Together(callers, func(int) {
+			conn, err := d.connect(t.Context(), 0)
+			if assert.NoError(t, err) {
+				time.Sleep(2 * aside) // a command that takes long
+				d.putBack(conn)
+			}
+		})
+	}
+	require.LessOrEqual(t, h.dials.Load(), int64(1+callers+1))
+}
+
+// A dial may end a moment after its context, while a call waits for it. It
+// frees one slot, and the call's own dial another one.
+func TestClaimedDialThatEndsFreesOneSlot(t *testing.T) {
+	t.Parallel()
+	h := &hangingDials{n: 1, freed: make(chan struct{})}
+	d := newTestPool(t, redistest.Start(t), h.set, func(c *driver.Config) { c.MaxActive, c.Wait = 3, true })
+	dial := d.Redis.DialContext
+	d.Redis.DialContext = func(ctx context.Context) (redis.Conn, error) {
+		conn, err := dial(ctx)
+		if err != nil {
+			time.Sleep(aside)
+		}
+		return conn, err
+	}
+	free := leaveADial(t, h, d, driver.Limits{Connect: time.Second})
+	require.True(t, driver.IsTimeout(d.Call(t.Context(), driver.Limits{Connect: 2 * time.Second}, echo("x")).Err))
+	require.Equal(t, int64(3), h.dials.Load(), "it dials itself")
+	require.Equal(t, 1, d.InUse())
+	free()
+	require.Zero(t, d.InUse())
+}
+
+// A pool that may open as many connections as there are callers is never full,
+// also while most of its dials hang, and a look at an idle one takes a moment.
+func TestCallsTakeTurnsOverAFullPool(t *testing.T) {
+	t.Parallel()
+	for _, callers := range []int{2, 8} {
+		h := &hangingDials{n: 1, freed: make(chan struct{})}
+		d := newTestPool(t, redistest.Start(t), h.set, func(c *driver.Config) { c.MaxActive = callers })
+		check := d.Redis.TestOnBorrowContext
+		d.Redis.TestOnBorrowContext = func(ctx context.Context, idle redis.Conn, lastUsed time.Time) error {
+			time.Sleep(time.Millisecond)
+			return check(ctx, idle, lastUsed)
+		}
+		warmPool(t, d, 1)
+		Together(callers, func(int) {
+			for n := 0; n < 1000/callers && assert.NoError(t, d.Call(t.Context(), driver.Limits{}, echo("x")).Err); n++ {
+			}
+		})
+	}
+}
+
 // A user's Dial may ignore its context. A call does not wait for one that has
 // had its time: it dials itself.
 func TestDeafDialIsLeft(t *testing.T) {

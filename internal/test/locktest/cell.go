@@ -95,8 +95,7 @@ func (c *FaultBench) Take(kind string, opts ...relock.LockOption) relock.Hold {
 // Await waits until done is closed.
 func (c *FaultBench) Await(done <-chan struct{}, what string) {
 	c.Helper()
-	_, ok := testkit.Await(done, testkit.Patience)
-	require.True(c, ok, what)
+	testkit.Next(c, done, what)
 }
 
 // WaitFor is EventuallyWithin with fewer checks.

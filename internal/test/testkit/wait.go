@@ -43,6 +43,15 @@ func Await[T any](from <-chan T, limit time.Duration) (value T, ok bool) {
 	return value, false
 }
 
+// Next waits for a value, or for the end of the channel. Without either it
+// fails the test with the message.
+func Next[T any](t testing.TB, from <-chan T, message ...any) T {
+	t.Helper()
+	value, ok := Await(from, Patience)
+	require.True(t, ok, message...)
+	return value
+}
+
 // EndedWithin waits for a context to be cancelled and returns its cause.
 func EndedWithin(t testing.TB, ctx context.Context, limit time.Duration) error {
 	t.Helper()
