@@ -16,8 +16,8 @@ func (w *Wait) explain(err error) error {
 	err = w.explainOwn(err)
 	w.endOutage(err)
 	w.end()
-	if w.Block || lockspec.ContextEnd(err) != nil || errors.Is(err, errs.ErrQuorum) ||
-		!errors.Is(err, errs.ErrLockAcquiredByOthers) {
+	if w.Block || !errors.Is(err, errs.ErrLockAcquiredByOthers) ||
+		lockspec.ContextEnd(err) != nil || errors.Is(err, errs.ErrQuorum) {
 		return err
 	}
 	return refusedOnce(err, w.Settings)

@@ -56,8 +56,8 @@ func (w *Wait) WaitLocally(l *waitqueue.Line, a LocalAttempt) (*lease.Hold, erro
 
 // awaitOffer waits for an offer, and reports whether it got one. It gets none
 // if the wait ends first, or if the owner may have got the lock elsewhere. The
-// call counts as waiting unless it has an
-// offer already. Meanwhile the first waiter asks the server.
+// call counts as waiting unless it has an offer already. Meanwhile the first
+// waiter asks the server.
 func (w *Wait) awaitOffer(s *lease.LocalWaiter) (lease.Offer, bool) {
 	if len(s.HandOff) == 0 {
 		w.begin()

@@ -3,11 +3,13 @@ package acquire
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/relock-go/relock/internal/errs"
 	"github.com/relock-go/relock/internal/lease"
 	"github.com/relock-go/relock/internal/redis/driver"
+	"github.com/relock-go/relock/internal/waitqueue"
 )
 
 // hint warns, after one lease, of a call that waits for its own client.
@@ -42,6 +44,24 @@ func (w *Wait) life() context.Context {
 		return w.Nodes.Life()
 	}
 	return w.client.Life
+}
+
+// nextPause returns the rest that the last attempt has computed. Without one,
+// it returns the poll interval and up to a fifth more. The interval grows while
+// the server answers with errors or not at all. While a Cluster moves the keys,
+// which ends soon, it stays as it is.
+func (w *Wait) nextPause(err error) time.Duration {
+	poll := w.Settings.Poll
+	if w.Rest > 0 {
+		w.pause = poll
+		return w.Rest
+	}
+	if errors.Is(err, errs.ErrLockAcquiredByOthers) || driver.IsHalfMoved(err) {
+		w.pause = poll
+	} else {
+		w.pause = max(poll, min(2*w.pause, waitqueue.MaxPause))
+	}
+	return w.pause + rand.N(w.pause/5+1)
 }
 
 // begin counts the call as waiting, until its end. The first time that it waits

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"time"
 
@@ -229,24 +228,6 @@ func (w *Wait) passed(h *lease.Hold) (*lease.Hold, error) {
 		return nil, errs.ErrClosed
 	}
 	return h, nil
-}
-
-// nextPause returns the rest that the last attempt has computed. Without one,
-// it returns the poll interval and up to a fifth more. The interval grows while
-// the server answers with errors or not at all. While a Cluster moves the keys,
-// which ends soon, it stays as it is.
-func (w *Wait) nextPause(err error) time.Duration {
-	poll := w.Settings.Poll
-	if w.Rest > 0 {
-		w.pause = poll
-		return w.Rest
-	}
-	if errors.Is(err, errs.ErrLockAcquiredByOthers) || driver.IsHalfMoved(err) {
-		w.pause = poll
-	} else {
-		w.pause = max(poll, min(2*w.pause, waitqueue.MaxPause))
-	}
-	return w.pause + rand.N(w.pause/5+1)
 }
 
 // reason returns why the wait ended without a grant.

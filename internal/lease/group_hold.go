@@ -13,12 +13,6 @@ import (
 // members.
 func (h *Hold) IsOf(m *Manager) bool { return h.grant.isOf(m.client) }
 
-// IsQuorum reports whether the hold is that of a RedLock.
-func (h *Hold) IsQuorum() bool {
-	g, ok := h.grant.(*Group)
-	return ok && g.keys == nil
-}
-
 // unlock ends the hold here first. Then it releases all members.
 func (g *Group) unlock(h *Hold) (err error) {
 	start := time.Now()

@@ -83,6 +83,9 @@ func (h *Hold) Key() string { return h.grant.Valid().Name }
 // Covers reports whether key is the key of the hold, or one of its keys.
 func (h *Hold) Covers(key string) bool { return h.grant.covers(key) }
 
+// Kind returns the kind of lock that the hold was acquired as.
+func (h *Hold) Kind() *lockspec.Kind { return h.settings.Kind }
+
 // Family returns how the lock is stored, and who owns it.
 func (h *Hold) Family() lockspec.Family {
 	if l := h.grant.single(); l != nil && l.owner != nil {

@@ -69,7 +69,8 @@ func (l *Lock) inTheWay(ctx context.Context) *lease.Hold {
 		if !ok || !h.Covers(l.Key) || h.Family() != lockspec.PlainFamily || h.IsUnlocked() {
 			continue
 		}
-		if h.IsQuorum() && l.free(h) < l.need || !h.IsQuorum() && h.IsOf(l.Manager) {
+		quorum := h.Kind() == lockspec.Quorum
+		if quorum && l.free(h) < l.need || !quorum && h.IsOf(l.Manager) {
 			return h
 		}
 	}
