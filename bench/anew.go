@@ -10,7 +10,7 @@ const (
 )
 
 // anew makes each lock of a library anew.
-func anew(connect func(address string, goroutines int) (library, error)) func(string, int) (library, error) {
+func anew(connect connector) connector {
 	return func(address string, goroutines int) (library, error) {
 		l, err := connect(address, goroutines)
 		return anewLibrary{l}, err

@@ -7,6 +7,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/relock-go/relock"
 )
 
 // library makes locks on one server, as the library's documentation shows it.
@@ -60,30 +62,32 @@ const (
 	rueidisDefault = "rueidislock"
 )
 
-// libraries connects each library to a server, for a number of goroutines. The
+// connector connects a library to a server, for a number of goroutines. The
 // address may be several, separated by commas.
-var libraries = map[string]func(address string, goroutines int) (library, error){
-	ours:           newRelock,
-	oursFair:       newRelockFair,
-	oursReentrant:  newRelockReentrant,
-	oursQuorum:     newRelockQuorum,
-	oursReplicated: newRelockReplicated,
-	rawRedigo:      newRaw,
-	oursReading:    newRelockReading,
-	oursWriting:    newRelockWriting,
-	handReading:    newHandReading,
-	handWriting:    newHandWriting,
-	oursPermits:    newRelockPermits,
-	handPermits:    newHandPermits,
+type connector func(address string, goroutines int) (library, error)
 
-	oursPermitsFair: newRelockPermitsFair,
+var libraries = map[string]connector{
+	ours:            relocks(plainLock),
+	oursFair:        relocks(plainLock, relock.WithFair()),
+	oursReentrant:   relocks(reentrantLock),
+	oursReplicated:  relocks(confirmedLock),
+	oursReading:     relocks(readLock),
+	oursWriting:     relocks(writeLock),
+	oursPermits:     relocks(newPermit),
+	oursPermitsFair: relocks(newPermit, relock.WithFair()),
+	oursAnew:        anew(relocks(plainLock)),
+	oursQuorum:      newRelockQuorum,
 	oursTLS:         newRelockTLS,
-	redsyncTLS:      newRedsyncTLS,
-	rawTLS:          newRawTLS,
-	oursAnew:        anew(newRelock),
-	redsyncAnew:     anew(newRedsyncRedigo),
 
+	handReading: handMode("read"),
+	handWriting: handMode("write"),
+	handPermits: byHand(handAcquire, handRelease, permitArguments),
+
+	rawRedigo:      newRaw,
+	rawTLS:         newRawTLS,
 	redsyncRedigo:  newRedsyncRedigo,
+	redsyncAnew:    anew(newRedsyncRedigo),
+	redsyncTLS:     newRedsyncTLS,
 	redsyncGoRedis: newRedsyncGoRedis,
 	redsyncQuorum:  newRedsyncQuorum,
 	bsmRedislock:   newRedislock,

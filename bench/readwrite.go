@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/relock-go/relock"
 )
 
 // readWriteLibraries are those of read/write locks. No peer has one, so the
@@ -16,15 +14,6 @@ var readWriteLibraries = []string{oursReading, handReading, oursWriting, handWri
 // shared64 is goroutines of one process with the same key. Those that read hold
 // it together.
 var shared64 = together("shared 64", 64, 64, 0, readWriteLibraries...)
-
-func newRelockReading(address string, _ int) (library, error) {
-	return relockWith(address,
-		func(key string, client *relock.Client) mutex { return relock.NewRWLock(key, client).RLocker() })
-}
-
-func newRelockWriting(address string, _ int) (library, error) {
-	return relockWith(address, func(key string, client *relock.Client) mutex { return relock.NewRWLock(key, client) })
-}
 
 // The scripts of a read/write lock as people write it: a hash with the mode and
 // a counter. A crashed reader keeps writers out for as long as others read.
@@ -53,18 +42,15 @@ type handLibrary struct {
 	arguments    func() []any // of both, for one goroutine
 }
 
-func newHandReading(address string, goroutines int) (library, error) {
-	return newHand(address, goroutines, "read"), nil
-}
-
-func newHandWriting(address string, goroutines int) (library, error) {
-	return newHand(address, goroutines, "write"), nil
-}
-
-func newHand(address string, goroutines int, mode string) library {
-	return &handLibrary{
-		newPool(address, goroutines), handLock, handUnlock, func() []any { return []any{mode, lease.Milliseconds()} },
+func byHand(lock, unlock *redis.Script, arguments func() []any) connector {
+	return func(address string, goroutines int) (library, error) {
+		return &handLibrary{newPool(address, goroutines), lock, unlock, arguments}, nil
 	}
+}
+
+// handMode connects the read/write lock by hand, for one side of it.
+func handMode(mode string) connector {
+	return byHand(handLock, handUnlock, func() []any { return []any{mode, lease.Milliseconds()} })
 }
 
 func (l *handLibrary) mutex(key string) mutex {

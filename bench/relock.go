@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"github.com/relock-go/relock"
@@ -11,23 +12,12 @@ type relockLibrary struct {
 	lock   func(key string, client *relock.Client) mutex
 }
 
-func newRelock(address string, _ int) (library, error) {
-	return relockWith(address, plainLock)
-}
-
-func newRelockFair(address string, _ int) (library, error) {
-	return relockWith(address, plainLock, relock.WithFair())
-}
-
-func newRelockReentrant(address string, _ int) (library, error) {
-	return relockWith(address, reentrantLock)
-}
-
-func newRelockReplicated(address string, _ int) (library, error) {
-	confirmed := func(key string, client *relock.Client) mutex {
-		return relock.NewRedisLock(key, client, relock.WithReplicas(1, time.Second))
+// relocks connects with these options, and makes such locks.
+func relocks(lock func(key string, client *relock.Client) mutex, opts ...relock.ClientOption) connector {
+	return func(address string, _ int) (library, error) {
+		client, err := relock.NewClient("tcp", address, "", append(slices.Clone(opts), relock.WithBlock())...)
+		return &relockLibrary{client, lock}, err
 	}
-	return relockWith(address, confirmed)
 }
 
 func plainLock(key string, client *relock.Client) mutex { return relock.NewRedisLock(key, client) }
@@ -36,10 +26,16 @@ func reentrantLock(key string, client *relock.Client) mutex {
 	return relock.NewReentrantLock(key, client)
 }
 
-func relockWith(address string, lock func(string, *relock.Client) mutex, opts ...relock.ClientOption) (library, error) {
-	client, err := relock.NewClient("tcp", address, "", append(opts, relock.WithBlock())...)
-	return &relockLibrary{client, lock}, err
+// confirmedLock waits for one replica.
+func confirmedLock(key string, client *relock.Client) mutex {
+	return relock.NewRedisLock(key, client, relock.WithReplicas(1, time.Second))
 }
+
+func readLock(key string, client *relock.Client) mutex {
+	return relock.NewRWLock(key, client).RLocker()
+}
+
+func writeLock(key string, client *relock.Client) mutex { return relock.NewRWLock(key, client) }
 
 func (l *relockLibrary) mutex(key string) mutex { return l.lock(key, l.client) }
 

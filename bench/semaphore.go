@@ -16,14 +16,6 @@ const permitLimit = 8
 // it for a moment.
 var permits = together("permits", 64, permitLimit, time.Millisecond, oursPermits, oursPermitsFair, handPermits)
 
-func newRelockPermits(address string, _ int) (library, error) {
-	return relockWith(address, newPermit)
-}
-
-func newRelockPermitsFair(address string, _ int) (library, error) {
-	return relockWith(address, newPermit, relock.WithFair())
-}
-
 func newPermit(key string, client *relock.Client) mutex {
 	return &permit{semaphore: relock.NewSemaphore(key, permitLimit, client)}
 }
@@ -57,8 +49,5 @@ return 1`)
 	handRelease = redis.NewScript(1, `return redis.call('ZREM', KEYS[1], ARGV[1])`)
 )
 
-func newHandPermits(address string, goroutines int) (library, error) {
-	return &handLibrary{newPool(address, goroutines), handAcquire, handRelease, func() []any {
-		return []any{rand.Text(), permitLimit, lease.Milliseconds()}
-	}}, nil
-}
+// permitArguments returns the arguments for one goroutine.
+func permitArguments() []any { return []any{rand.Text(), permitLimit, lease.Milliseconds()} }

@@ -49,8 +49,8 @@ func withTLS() (all servers, err error) {
 	return all, nil
 }
 
-func newRelockTLS(address string, _ int) (library, error) {
-	return relockWith(address, plainLock, relock.WithTLS(redistest.TrustTLS()))
+func newRelockTLS(address string, goroutines int) (library, error) {
+	return relocks(plainLock, relock.WithTLS(redistest.TrustTLS()))(address, goroutines)
 }
 
 // newTLSPool is newPool over TLS.

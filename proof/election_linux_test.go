@@ -18,20 +18,16 @@ import (
 const electionLease = 2 * time.Second
 
 // candidateRole campaigns. Arguments: network, address, mode.
-func candidateRole(self *faults.Self) error {
-	client, err := newProcessClient(self.Args[0], self.Args[1])
-	if err != nil {
-		return err
-	}
+func candidateRole(self *faults.Self, client *relock.Client) error {
 	opts := []relock.LockOption{relock.WithWatchdog(electionLease)}
 	if self.Args[2] == fairMode {
 		opts = append(opts, relock.WithFair())
 	}
 	locker, err := relock.NewLocker(client, opts...)
 	if err != nil {
-		return errors.Join(err, client.Close())
+		return err
 	}
-	return errors.Join(locktest.Campaign(self, locker, "k"), client.Close())
+	return locktest.Campaign(self, locker, "k")
 }
 
 // Three processes campaign. Their leaders are killed, stopped, cut off, ended

@@ -35,23 +35,18 @@ type contender struct {
 
 // contenderRole increments a register until the test ends it. Arguments:
 // network, address, kind, register.
-func contenderRole(self *faults.Self) error {
+func contenderRole(self *faults.Self, client *relock.Client) error {
 	shared, err := openShared[register](self.Args[3])
 	if err != nil {
 		return err
 	}
-	client, err := newProcessClient(self.Args[0], self.Args[1])
-	if err != nil {
-		return err
-	}
 	ctx := self.Context()
-	err = faults.Together(contenders, func(i int) error {
+	return faults.Together(contenders, func(i int) error {
 		c := &contender{
 			self: self, lock: contendedLock(self, client, i), nested: self.Args[2] == reentrant, shared: shared, goroutine: i,
 		}
 		return c.run(ctx)
 	})
-	return errors.Join(err, client.Close())
 }
 
 func contendedLock(self *faults.Self, client *relock.Client, goroutine int) processLock {

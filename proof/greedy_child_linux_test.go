@@ -2,7 +2,6 @@ package proof
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -12,7 +11,7 @@ import (
 	"github.com/relock-go/relock/internal/test/faults"
 )
 
-func init() { roles["greedy"] = greedyRole }
+func init() { roles["greedy"] = withClient(greedyRole) }
 
 // ledger records for how long each process has held the lock, in a file that
 // processes share. The holder updates it. A hand-off between goroutines of the
@@ -54,12 +53,8 @@ func (l *ledger) ends(process, begun int64) {
 // greedyRole has goroutines that take one lock repeatedly until the test ends
 // it. Arguments: network, address, kind, ledger, number of the process, number
 // of goroutines, length of a hold in us.
-func greedyRole(self *faults.Self) error {
+func greedyRole(self *faults.Self, client *relock.Client) error {
 	all, err := openShared[ledger](self.Args[3])
-	if err != nil {
-		return err
-	}
-	client, err := newProcessClient(self.Args[0], self.Args[1])
 	if err != nil {
 		return err
 	}
@@ -69,13 +64,12 @@ func greedyRole(self *faults.Self) error {
 	lock := newLockOf(self.Args[2], "greedy", client, relock.WithBlock())
 	self.Emit("ready")
 	if _, ok := <-self.Commands; !ok {
-		return client.Close()
+		return nil
 	}
 	ctx := self.Context()
-	err = faults.Together(count, func(int) error {
+	return faults.Together(count, func(int) error {
 		return takeGreedily(ctx, lock, all, process, time.Duration(us)*time.Microsecond)
 	})
-	return errors.Join(err, client.Close())
 }
 
 func takeGreedily(ctx context.Context, lock processLock, all *ledger, process int64, work time.Duration) error {

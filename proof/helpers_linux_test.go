@@ -2,6 +2,7 @@ package proof
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -24,17 +25,17 @@ import (
 
 // roles are what the helper processes of this package do.
 var roles = map[string]faults.Role{
-	"contender":  contenderRole,
+	"contender":  withClient(contenderRole),
 	"rival":      rivalRole,
-	"permits":    permitRole,
+	"permits":    withClient(permitRole),
 	"limited":    limitedRole,
 	"losers":     losersRole,
-	"holder":     holderRole,
+	"holder":     withClient(holderRole),
 	"fenced":     fencedRole,
 	"worker":     workerRole,
-	"taskholder": taskHolderRole,
-	"mover":      moverRole,
-	"candidate":  candidateRole,
+	"taskholder": withClient(taskHolderRole),
+	"mover":      withClient(moverRole),
+	"candidate":  withClient(candidateRole),
 }
 
 const (
@@ -64,6 +65,17 @@ func newLockOf(kind, key string, client *relock.Client, opts ...relock.LockOptio
 
 // keyInRedis is where a lock is.
 func keyInRedis(key string) string { return prefix + "{" + key + "}" }
+
+// withClient gives a role the client of its first two arguments, and closes it.
+func withClient(role func(*faults.Self, *relock.Client) error) faults.Role {
+	return func(self *faults.Self) error {
+		client, err := newProcessClient(self.Args[0], self.Args[1])
+		if err != nil {
+			return err
+		}
+		return errors.Join(role(self, client), client.Close())
+	}
+}
 
 func newProcessClient(network, address string) (*relock.Client, error) {
 	return relock.NewClient(network, address,

@@ -2,7 +2,6 @@ package proof
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -36,11 +35,7 @@ type mover struct {
 
 // moverRole moves holds until the test ends it. Arguments: network and address
 // of the locks, and those of the list.
-func moverRole(self *faults.Self) error {
-	client, err := newProcessClient(self.Args[0], self.Args[1])
-	if err != nil {
-		return err
-	}
+func moverRole(self *faults.Self, client *relock.Client) error {
 	m := &mover{self: self, client: client, lists: &redis.Pool{MaxIdle: 16, Dial: func() (redis.Conn, error) {
 		return redis.Dial(self.Args[2], self.Args[3])
 	}}}
@@ -53,7 +48,7 @@ func moverRole(self *faults.Self) error {
 		group.Go(func() { m.resume(ctx) })
 	}
 	group.Wait()
-	return errors.Join(client.Close(), m.lists.Close())
+	return m.lists.Close()
 }
 
 // lock takes the lock again and again.

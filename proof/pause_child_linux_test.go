@@ -24,12 +24,8 @@ type holder struct {
 
 // holderRole obeys commands about a lock. Arguments: network, address, kind,
 // key, lease in ms, register, "blocking" or "once".
-func holderRole(self *faults.Self) error {
+func holderRole(self *faults.Self, client *relock.Client) error {
 	shared, err := openShared[register](self.Args[5])
-	if err != nil {
-		return err
-	}
-	client, err := newProcessClient(self.Args[0], self.Args[1])
 	if err != nil {
 		return err
 	}
@@ -49,7 +45,7 @@ func holderRole(self *faults.Self) error {
 		}
 	}
 	over.Store(true)
-	return client.Close()
+	return nil
 }
 
 func (h *holder) obey(command string) error {

@@ -16,13 +16,10 @@ const permitLease = 200 * time.Millisecond
 // permitRole takes permits again and again, on several goroutines, until the
 // test ends it. Arguments: network, address, goroutines, permits, minimum hold
 // in ms or 0.
-func permitRole(self *faults.Self) error {
-	client, err := newProcessClient(self.Args[0], self.Args[1])
-	if err != nil {
-		return err
-	}
+func permitRole(self *faults.Self, client *relock.Client) error {
 	var numbers [3]int
 	for i := range numbers {
+		var err error
 		if numbers[i], err = strconv.Atoi(self.Args[2+i]); err != nil {
 			return err
 		}
@@ -34,8 +31,7 @@ func permitRole(self *faults.Self) error {
 	}
 	s := relock.NewSemaphore("permits", limit, client, opts...)
 	ctx := self.Context()
-	err = faults.Together(goroutines, func(i int) error { return takePermits(ctx, self, s, i) })
-	return errors.Join(err, client.Close())
+	return faults.Together(goroutines, func(i int) error { return takePermits(ctx, self, s, i) })
 }
 
 // takePermits reports each permit when it was granted, with the time until

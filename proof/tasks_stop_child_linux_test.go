@@ -13,11 +13,7 @@ import (
 
 // taskHolderRole receives tasks, and settles them as the test commands.
 // Arguments: network, address, lease in ms, how many tasks.
-func taskHolderRole(self *faults.Self) error {
-	client, err := newProcessClient(self.Args[0], self.Args[1])
-	if err != nil {
-		return err
-	}
+func taskHolderRole(self *faults.Self, client *relock.Client) error {
 	lease, _ := strconv.Atoi(self.Args[2])
 	n, _ := strconv.Atoi(self.Args[3])
 	q, err := queue.New(tasksQueue, client, queue.WithLease(time.Duration(lease)*time.Millisecond))
@@ -41,7 +37,7 @@ func taskHolderRole(self *faults.Self) error {
 		self.Emit("settled", errors.Is(cause, relock.ErrLockLost), errors.Is(err, relock.ErrLockLost),
 			errors.Is(err, relock.ErrNotHeld), err)
 	}
-	return client.Close()
+	return nil
 }
 
 func settleLate(d *queue.Delivery, verb string) error {

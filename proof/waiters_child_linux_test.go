@@ -2,7 +2,6 @@ package proof
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -13,8 +12,8 @@ import (
 )
 
 func init() {
-	roles["waiters"] = waitersRole
-	roles["counters"] = countersRole
+	roles["waiters"] = withClient(waitersRole)
+	roles["counters"] = withClient(countersRole)
 }
 
 const (
@@ -34,11 +33,7 @@ func waitedLock(kind, mode, key string, client *relock.Client, opts ...relock.Lo
 // waitersRole has goroutines that each wait once for one lock, and hold it
 // until the test sends "unlock". Arguments: network, address, kind, mode, key,
 // lease in ms, number of goroutines.
-func waitersRole(self *faults.Self) error {
-	client, err := newProcessClient(self.Args[0], self.Args[1])
-	if err != nil {
-		return err
-	}
+func waitersRole(self *faults.Self, client *relock.Client) error {
 	lease, _ := strconv.Atoi(self.Args[5])
 	count, _ := strconv.Atoi(self.Args[6])
 	lock := waitedLock(self.Args[2], self.Args[3], self.Args[4], client,
@@ -66,18 +61,14 @@ func waitersRole(self *faults.Self) error {
 	}
 	cancel()
 	group.Wait()
-	return client.Close()
+	return nil
 }
 
 // countersRole has eight goroutines that increment a register under the lock,
 // without checking their holds. Arguments: network, address, kind, mode, key,
 // register, increments of each goroutine.
-func countersRole(self *faults.Self) error {
+func countersRole(self *faults.Self, client *relock.Client) error {
 	shared, err := openShared[register](self.Args[5])
-	if err != nil {
-		return err
-	}
-	client, err := newProcessClient(self.Args[0], self.Args[1])
 	if err != nil {
 		return err
 	}
@@ -90,7 +81,7 @@ func countersRole(self *faults.Self) error {
 		return err
 	})
 	self.Emit("counted", err == nil)
-	return errors.Join(err, client.Close())
+	return err
 }
 
 func increment(lock processLock, shared *register) error {

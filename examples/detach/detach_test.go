@@ -1,16 +1,16 @@
 package main
 
 import (
-	"bytes"
+	"context"
+	"errors"
+	"io"
 	"os"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock"
-	"github.com/relock-go/relock/examples/internal/embedded"
-	"github.com/relock-go/relock/internal/test/redistest"
+	"github.com/relock-go/relock/examples/internal/runs"
 )
 
 func TestMain(m *testing.M) {
@@ -24,23 +24,16 @@ func TestMain(m *testing.M) {
 // The lock stays held from one process to the other, which releases it.
 func TestDetachToWorker(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	for name, url := range map[string]string{"embedded": "", "real": "unix://" + server.Address} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url, stop, err := embedded.Open(url)
-			require.NoError(t, err)
-			defer stop()
-			var out bytes.Buffer
-			require.NoError(t, run(t.Context(), &out, url))
-			require.Equal(t, `server: has the lock, and stores the video
+	runs.OnBoth(t, func(ctx context.Context, out io.Writer, url string) error {
+		client, err := relock.NewClientURL(url)
+		if err != nil {
+			return err
+		}
+		err = run(ctx, out, url)
+		unlocked := relock.NewRedisLock("video 7", client).TryLock(ctx)
+		return errors.Join(err, unlocked, client.Close())
+	}, runs.Prints(`server: has the lock, and stores the video
 server: hands the lock off, others get: relock: lock "video 7": lock is held by others (one attempt; see WithBlock)
 worker: has the lock, and converts the video
-`, out.String())
-			client, err := relock.NewClientURL(url)
-			require.NoError(t, err)
-			defer func() { require.NoError(t, client.Close()) }()
-			require.NoError(t, relock.NewRedisLock("video 7", client).TryLock(t.Context()), "the worker has unlocked it")
-		})
-	}
+`))
 }

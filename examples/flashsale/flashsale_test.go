@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/examples/internal/runs"
 	"github.com/relock-go/relock/internal/test/redistest"
 )
 
@@ -46,8 +47,8 @@ func TestFlashSale(t *testing.T) {
 	require.EqualValues(t, 0, server.Do(t, "DBSIZE"), "keys are left behind")
 
 	require.Equal(t, 3, strings.Count(out.String(), "is killed (kill -9)"))
-	requireInOrder(t, out.String(), " goes on, ", "since the fencing token is stale")
-	requireInOrder(t, out.String(), " pays for phone 1", "is killed", " freezes", " goes on, ",
+	runs.InOrder(t, out.String(), " goes on, ", "since the fencing token is stale")
+	runs.InOrder(t, out.String(), " pays for phone 1", "is killed", " freezes", " goes on, ",
 		"is killed", "has phone 6 already", "is killed", " has phone 10",
 		"Sold out", "Seen: 10 phones for 2000 buyers")
 }
@@ -87,15 +88,6 @@ func unique(all []string) (once []string) {
 		}
 	}
 	return once
-}
-
-func requireInOrder(t *testing.T, text string, wanted ...string) {
-	t.Helper()
-	for _, line := range wanted {
-		_, after, found := strings.Cut(text, line)
-		require.True(t, found, "%q is missing, or out of order", line)
-		text = after
-	}
 }
 
 // The program fails if too few have a phone, or one has two.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/examples/internal/embedded"
+	"github.com/relock-go/relock/examples/internal/runs"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
@@ -68,17 +68,8 @@ func TestQuickstart(t *testing.T) {
 		err := run(t.Context(), &out, url, relock.WithWatchdog(lease))
 		t.Log(out.String())
 		require.NoError(t, err)
-		assertInOrder(t, out.String(), seen)
+		runs.InOrder(t, out.String(), seen...)
 	})
-}
-
-func assertInOrder(t *testing.T, text string, wanted []string) {
-	t.Helper()
-	for _, line := range wanted {
-		_, after, found := strings.Cut(text, line)
-		require.True(t, found, "%q is missing, or out of order", line)
-		text = after
-	}
 }
 
 func TestFailsWithoutWatchdog(t *testing.T) {
@@ -88,7 +79,7 @@ func TestFailsWithoutWatchdog(t *testing.T) {
 		err := run(t.Context(), &out, url, relock.WithExpiry(lease))
 		require.ErrorIs(t, err, relock.ErrLockLost)
 		assert.ErrorContains(t, err, "watchdog: after ")
-		assertInOrder(t, out.String(), seen[:5])
+		runs.InOrder(t, out.String(), seen[:5]...)
 		assert.NotContains(t, out.String(), seen[5])
 	})
 }

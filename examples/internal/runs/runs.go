@@ -56,6 +56,16 @@ func Prints(want string) func(t *testing.T, out string) {
 	return func(t *testing.T, out string) { require.Equal(t, want, out) }
 }
 
+// InOrder requires that a text has all lines, in this order.
+func InOrder(t *testing.T, text string, wanted ...string) {
+	t.Helper()
+	for _, line := range wanted {
+		_, after, found := strings.Cut(text, line)
+		require.True(t, found, "%q is missing, or out of order", line)
+		text = after
+	}
+}
+
 // Scheduled checks a job that runs three times, once per period. The clock of
 // the embedded server lags on a busy machine, so that it may skip a run.
 func Scheduled(t *testing.T, out string) {
