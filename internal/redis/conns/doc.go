@@ -68,7 +68,9 @@
 // A call that finds no idle connection has one opened on a goroutine
 // (fetch.go). Once that has taken 100 ms, or has failed, the call uses one that
 // another call returns. It leaves the dial to the next call, or else to the
-// pool.
+// pool. A call that has waited 100 ms for such a dial dials itself, too, unless
+// another dial was left or the pool has no room. So one more dial hangs, at
+// most, than calls have waited together.
 //
 // # Links
 //

@@ -24,6 +24,10 @@ type fetch struct {
 	left bool // no call waits for it; guarded by the lender's mu
 }
 
+// isUnderWay reports whether the fetch has time left. A user's Dial may ignore
+// that it has none.
+func (f *fetch) isUnderWay() bool { return f.ctx.Err() == nil }
+
 // fetch starts a fetch with the deadline of ctx. It does not end with that, but
 // when the caller ends it.
 func (d *lender) fetch(ctx context.Context) *fetch {
@@ -99,13 +103,20 @@ func (d *lender) claim() *fetch {
 	if d.Redis.IdleCount() > 0 {
 		return nil // a new fetch gets that immediately
 	}
-	for _, f := range d.spare {
-		if f.ctx.Err() == nil { // a user's Dial may ignore its end
-			d.takeBack(f)
-			return f
-		}
+	at := slices.IndexFunc(d.spare, (*fetch).isUnderWay)
+	if at < 0 {
+		return nil
 	}
-	return nil
+	f := d.spare[at]
+	d.takeBack(f)
+	return f
+}
+
+// hasSpare reports whether there is a fetch to claim.
+func (d *lender) hasSpare() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.ContainsFunc(d.spare, (*fetch).isUnderWay)
 }
 
 // reclaim claims a fetch that its caller has just left, and reports whether it
@@ -135,16 +146,30 @@ func (d *lender) openOrIdle(ctx context.Context, limit time.Duration) (redis.Con
 	defer cancel()
 	for {
 		if f := d.claim(); f != nil {
-			conn, err := d.await(bound, f, d.freed, f.ctx.Done())
+			conn, err := d.awaitClaimed(bound, f)
 			if err == nil || bound.Err() != nil {
 				return conn, err
 			}
 		}
 		conn, err := d.awaitOwn(ctx, d.fetch(bound))
-		if err != errDialTimeout || bound.Err() != nil { //nolint:errorlint // our own: it has left its fetch
+		if bound.Err() != nil || !d.goesOn(err) {
 			return conn, err
 		}
 	}
+}
+
+// goesOn reports whether a call with this error may have another fetch to wait
+// for: it has left its own, or those that were left have all the room.
+func (d *lender) goesOn(err error) bool {
+	return err == errDialTimeout || errors.Is(err, redis.ErrPoolExhausted) && d.hasSpare() //nolint:errorlint // our own
+}
+
+// awaitClaimed is await for a fetch that another call has left. It may hang
+// although new dials do not. So its caller leaves it, too, after a while.
+func (d *lender) awaitClaimed(ctx context.Context, f *fetch) (redis.Conn, error) {
+	tick := time.NewTicker(aside)
+	defer tick.Stop()
+	return d.await(ctx, f, d.freed, tick.C)
 }
 
 // awaitOwn is await for a fetch that no call has left before.
@@ -155,9 +180,11 @@ func (d *lender) awaitOwn(ctx context.Context, f *fetch) (redis.Conn, error) {
 }
 
 // await returns what a fetch has got. After a value of other, it also takes an
-// idle connection. When over is closed, the fetch has had its time, which a
-// user's Dial may ignore.
-func (d *lender) await(ctx context.Context, f *fetch, other, over <-chan struct{}) (redis.Conn, error) {
+// idle connection. After one of tick it leaves the fetch, unless that has time
+// left and another one is spare: so there is one more than calls that wait.
+func (d *lender) await(
+	ctx context.Context, f *fetch, other <-chan struct{}, tick <-chan time.Time,
+) (redis.Conn, error) {
 	for {
 		select {
 		case <-f.done:
@@ -172,8 +199,8 @@ func (d *lender) await(ctx context.Context, f *fetch, other, over <-chan struct{
 			}
 		case <-ctx.Done():
 			return d.endFetch(ctx, f)
-		case <-over:
-			if over = nil; d.leaveFetch(f) {
+		case <-tick:
+			if (!f.isUnderWay() || !d.hasSpare()) && d.leaveFetch(f) {
 				return nil, errDialTimeout
 			}
 		}

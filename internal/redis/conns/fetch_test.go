@@ -17,16 +17,17 @@ import (
 )
 
 // hangingDials counts the dials of a client, each of which hangs, but for the
-// first n.
+// first n, and those after the last.
 type hangingDials struct {
 	n     int64
-	deaf  bool // they ignore the end of their contexts
+	last  int64 // 0 is none
+	deaf  bool  // they ignore the end of their contexts
 	dials atomic.Int64
 	freed chan struct{} // what hangs goes on when it is closed
 }
 
 func (h *hangingDials) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if h.dials.Add(1) > h.n {
+	if d := h.dials.Add(1); d > h.n && (h.last == 0 || d <= h.last) {
 		over := ctx.Done()
 		if h.deaf {
 			over = nil
@@ -134,6 +135,47 @@ func TestClaimedDialCostsNoSecondLimit(t *testing.T) {
 		watch.Within(limit.Connect * 5 / 4)
 		free()
 	})
+}
+
+// A call that goes on with the dial of another one soon dials itself, too. If
+// the pool has no room for that, it waits on.
+func TestClaimedDialThatHangsIsNotAlone(t *testing.T) {
+	t.Parallel()
+	testkit.Each(t, map[string]func(*driver.Config){
+		"room": func(*driver.Config) {}, "room, callers wait": func(c *driver.Config) { c.MaxActive, c.Wait = 3, true },
+		"no room": func(c *driver.Config) { c.MaxActive = 2 },
+	}, func(t *testing.T, name string, change func(*driver.Config)) {
+		h := &hangingDials{n: 1, last: 2, freed: make(chan struct{})}
+		d := newTestPool(t, redistest.Start(t), h.set, change)
+		free := leaveADial(t, h, d, driver.Limits{})
+		waits := testkit.Async(t, func() error { return d.Call(t.Context(), driver.Limits{}, echo("x")).Err })
+		if name == "no room" {
+			require.Never(t, func() bool { return len(waits) > 0 }, 3*aside, aside/10)
+			close(h.freed)
+		}
+		require.NoError(t, testkit.ResultWithin(t, waits, testkit.Patience/2))
+		free()
+	})
+}
+
+// Calls that wait for long, while all dials hang, have one more of them under
+// way than there are calls.
+func TestFewDialsHang(t *testing.T) {
+	t.Parallel()
+	const callers = 4
+	h := &hangingDials{n: 1, freed: make(chan struct{})}
+	d := newTestPool(t, redistest.Start(t), h.set)
+	warmPool(t, d, 1)
+	for range 3 {
+		Together(callers, func(int) {
+			conn, err := d.connect(t.Context(), 0)
+			if assert.NoError(t, err) {
+				time.Sleep(2 * aside) // a command that takes long
+				d.putBack(conn)
+			}
+		})
+	}
+	require.LessOrEqual(t, h.dials.Load(), int64(1+callers+1))
 }
 
 // A dial may end a moment after its context, while a call waits for it. It
