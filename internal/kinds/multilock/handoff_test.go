@@ -65,18 +65,45 @@ func (p *handOffPair) percentile(n int) time.Duration {
 	return p.gaps[(len(p.gaps)-1)*n/100]
 }
 
+// handOffPairs returns two pairs that have connected: one has keys in three
+// slots of a Cluster, and one has them on one server.
+func handOffPairs(tb testing.TB) (slots, near *handOffPair) {
+	c, s := redistest.StartCluster(tb, 3, 0), redistest.StartTCP(tb)
+	one := locktest.ClusterClient(tb, c)
+	single := locktest.NewTestClient(tb, s)
+	slots = newHandOffPair(names(3), one, locktest.ClusterClient(tb, c, relock.WithKeyPrefix(locktest.Prefix(one))))
+	near = newHandOffPair(names(3), single, locktest.NewTestClient(tb, s, relock.WithKeyPrefix(locktest.Prefix(single))))
+	for _, p := range []*handOffPair{slots, near} {
+		p.use(tb, 20)
+		p.gaps = nil
+	}
+	return slots, near
+}
+
+// A MultiLock over three slots is handed off within twice the time that it
+// takes on one server. They alternate, so that a busy machine delays both, and
+// the median of some ratios counts.
+func TestMultiLockHandOffOverSlots(t *testing.T) {
+	slots, near := handOffPairs(t)
+	var ratios []float64
+	for range 5 {
+		slots.gaps, near.gaps = nil, nil
+		for range 2 {
+			slots.use(t, 40)
+			near.use(t, 40)
+		}
+		of, by := slots.percentile(99), near.percentile(99)
+		ratios = append(ratios, float64(of)/float64(by))
+		t.Logf("p99 over slots %v, on one server %v", of, by)
+	}
+	slices.Sort(ratios)
+	require.LessOrEqual(t, ratios[len(ratios)/2], 2.0)
+}
+
 // BenchmarkMultiLockHandOff hands the same MultiLock between two clients: with
 // keys in three slots of a Cluster, and on one server. The rounds alternate.
 func BenchmarkMultiLockHandOff(b *testing.B) {
-	c, s := redistest.StartCluster(b, 3, 0), redistest.StartTCP(b)
-	one := locktest.ClusterClient(b, c)
-	single := locktest.NewTestClient(b, s)
-	slots := newHandOffPair(names(3), one, locktest.ClusterClient(b, c, relock.WithKeyPrefix(locktest.Prefix(one))))
-	near := newHandOffPair(names(3), single, locktest.NewTestClient(b, s, relock.WithKeyPrefix(locktest.Prefix(single))))
-	for _, p := range []*handOffPair{slots, near} {
-		p.use(b, 20)
-		p.gaps = nil
-	}
+	slots, near := handOffPairs(b)
 	for b.Loop() {
 		slots.use(b, 50)
 		near.use(b, 50)

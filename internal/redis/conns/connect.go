@@ -72,6 +72,15 @@ func getContext(ctx context.Context, pool *redis.Pool) (conn redis.Conn, err err
 	return pool.GetContext(ctx)
 }
 
+// breakOff notes a break, and has the pool drop the connection: another call
+// may borrow it as soon as it is returned. A user's pool checks its own.
+func (d *lender) breakOff(conn redis.Conn) {
+	d.noteBreak()
+	if own, ok := conn.(*wire.Conn); ok {
+		_ = own.Close() // for the pool, which then closes it
+	}
+}
+
 // toPool returns a connection to the pool. Its own error is ignored. Only that
 // of the command on the connection counts.
 func (d *lender) toPool(used redis.Conn) {

@@ -167,7 +167,7 @@ func (d *detour) overBorrowed(conn redis.Conn) {
 		}
 		outcomes := l.roundTrip(conn, nil, sent, end, d.requests)
 		if outcomes[len(outcomes)-1].Broke() || l.driver.hasBreak(outcomes) {
-			l.driver.noteBreak()
+			l.driver.breakOff(conn)
 		}
 		d.answers <- outcomes
 		l.driver.putBack(conn)

@@ -22,7 +22,8 @@
 // connections older than a break are dropped when they are borrowed, and
 // package script sends a script once more. So a server restart costs neither an
 // error nor a PING. READONLY counts as a break: behind one address, another
-// connection may lead to the new master.
+// connection may lead to the new master. Its own connection is closed before
+// another call can borrow it.
 //
 // # The shared connection
 //

@@ -102,11 +102,12 @@ func (d *lender) run(
 	if err == wire.ErrInterrupted { //nolint:errorlint // our own sentinel
 		return d.leave(conn, sent, timeout+r.Ack.Longest())
 	}
-	d.putBack(conn)
 	if err == wire.ErrUnwritten { //nolint:errorlint // our own sentinel
+		d.putBack(conn)
 		return driver.Result{Err: driver.ErrAbandoned}
 	}
-	o := d.result(sent, reply, err)
+	o := d.result(conn, sent, reply, err)
+	d.putBack(conn)
 	if o.Unanswered() && ctx.Err() != nil {
 		o.Err = driver.ErrAbandoned // the write was interrupted
 	}
@@ -132,14 +133,13 @@ func (d *lender) take(ctx context.Context, limit driver.Limits) (redis.Conn, err
 	return conn, nil
 }
 
-// result is called after the connection was returned to the pool. A break makes
-// all connections stale that are idle then, including this one. READONLY counts
-// as a break, see isBreak. A connection that was refused shows nothing about
-// the others.
-func (d *lender) result(sent time.Time, reply any, err error) driver.Result {
+// result is called before the connection is returned to the pool. A break makes
+// all connections stale that are idle then. READONLY counts as a break, see
+// isBreak. A connection that was refused shows nothing about the others.
+func (d *lender) result(conn redis.Conn, sent time.Time, reply any, err error) driver.Result {
 	o := d.newResult(sent, reply, err)
 	if o.Broke() && !wire.IsUnaccepted(o.Err) || d.isBreak(o.Err) {
-		d.noteBreak()
+		d.breakOff(conn)
 	}
 	o.Err = d.orClosed(o.Err)
 	return o
@@ -151,8 +151,9 @@ func (d *lender) leave(conn redis.Conn, sent time.Time, timeout time.Duration) d
 	c := newCall()
 	started := d.tasks.Start(func() {
 		reply, err := redis.ReceiveWithTimeout(conn, max(timeout-time.Since(sent), time.Millisecond))
+		o := d.result(conn, sent, reply, err)
 		d.putBack(conn)
-		c.finish(d.result(sent, reply, err))
+		c.finish(o)
 	})
 	if !started {
 		d.putBack(conn)
