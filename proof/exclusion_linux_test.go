@@ -14,7 +14,6 @@ import (
 )
 
 const (
-	competing = 4                      // processes
 	stopFor   = 400 * time.Millisecond // twice the lease
 	stopEvery = time.Second
 )

@@ -14,6 +14,11 @@ import (
 	"github.com/relock-go/relock/internal/test/testkit"
 )
 
+const (
+	prefix    = "proof:" // of the keys of all clients
+	competing = 4        // processes, or clients of a lock
+)
+
 // downAfter is when a master counts as down. A machine that stalls must not
 // cause a failover.
 const downAfter = time.Second

@@ -41,7 +41,6 @@ var roles = map[string]faults.Role{
 const (
 	plain     = "RedisLock"
 	reentrant = "ReentrantLock"
-	prefix    = "proof:"
 )
 
 var kindsOfLocks = []string{plain, reentrant}

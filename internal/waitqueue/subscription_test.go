@@ -149,6 +149,19 @@ func TestPollIsNeverFaster(t *testing.T) {
 	q.Unlock(w.Granted())
 }
 
+// awaitPolls waits until the client has shown n times that it lives.
+func awaitPolls(q *locktest.QueueBench, c *relock.Client, n int) {
+	q.Helper()
+	heartbeat := func() string {
+		text, _ := redis.String(q.Server.Do(q, "HGET", q.Key+":b", locktest.Engine(c).Identity.ID), nil)
+		return text
+	}
+	for last := heartbeat(); n > 0; n-- {
+		testkit.Eventually(q, testkit.Patience, func() bool { return heartbeat() != last }, "it polls")
+		last = heartbeat()
+	}
+}
+
 // The waiters for many locks share one subscription, which ends with the
 // client.
 func TestOneSubscriptionForManyLocks(t *testing.T) {
@@ -201,8 +214,8 @@ func TestWaitersAreIdle(t *testing.T) {
 		q.AwaitQueued(q.EntriesOf(waiters, clients))
 		for _, c := range q.Clients[1:] {
 			q.AwaitSubscribed(c)
+			awaitPolls(q, c, 2) // one comes with the subscription, the others a period after each other
 		}
-		time.Sleep(100 * time.Millisecond) // for the first polls
 		requireScripts := func(wait func(), least, more int) {
 			q.Server.Do(t, "CONFIG", "RESETSTAT")
 			start, got := time.Now(), 0
