@@ -8,11 +8,6 @@ import (
 	"github.com/relock-go/relock/queue"
 )
 
-const (
-	tasksQueue = "tasks"
-	tasksLease = 3 * time.Second
-)
-
 // workerRole processes tasks until the test wants it to end. Arguments:
 // network, address.
 func workerRole(self *faults.Self) error {

@@ -19,6 +19,11 @@ import (
 	"github.com/relock-go/relock/queue"
 )
 
+const (
+	tasksQueue = "tasks"
+	tasksLease = 3 * time.Second
+)
+
 // keptLease is the lease of a delivery that is renewed while its slot moves.
 const keptLease = 5 * time.Second
 
