@@ -124,9 +124,9 @@ func (w *Wait) lead(s *lease.LocalWaiter, a LocalAttempt, left *waitqueue.Entry)
 	return h, done, err
 }
 
-// goDeeper goes one level deeper for a parked call for a reentrant lock, after
+// goDeeper goes one level deeper for a waiting call for a reentrant lock, after
 // another call of its owner got the lock. done is false if the owner no longer
-// has it. The call then stays parked.
+// has it. The call then goes on waiting.
 func (w *Wait) goDeeper(s *lease.LocalWaiter) (h *lease.Hold, done bool, err error) {
 	if h, err = w.Owner.Try(w.Ctx, &w.Call, nil); h == nil && err == nil {
 		return nil, false, nil

@@ -1,8 +1,8 @@
 // Package localwait has the calls of one client that wait in this process for
-// the same unfair lock. Only the first of them has an entry in Redis, on behalf
-// of all, see package waitqueue. So 10,000 callers cost Redis no more than one.
-// The package knows no lease: what one call hands to another is its type
-// parameter, which package lease sets.
+// the same unfair lock: its line. Only the first of them has an entry in Redis,
+// on behalf of all, see package waitqueue. So 10,000 callers cost Redis no more
+// than one. The package knows no lease: what one call hands to another is its
+// type parameter, which package lease sets.
 //
 // # Waiters
 //

@@ -21,8 +21,8 @@ type Waiter[G comparable] struct {
 	of      *Waiters[G]
 
 	// Guarded by of.mu.
-	parked *waitqueue.Entry // of the first waiter, while no request of the entry is under way
-	taken  bool             // was granted a hold while it was parked; its entry is another's since then
+	parked *waitqueue.Entry // of the first waiter, from Park to Unpark; a message may end its parking before
+	taken  bool             // a hand-off has chosen it; an entry that it had is another's since then
 	out    bool             // is being granted a hold, and is no longer in the line
 	left   bool             // did not wait for the hold that was under way to it
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/relock-go/relock"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/locktest"
@@ -36,5 +37,24 @@ func TestLocalHandOffSkipsABusyWaiter(t *testing.T) {
 	close(answered)
 	q.Unlock(next)
 	q.Unlock(first.Granted())
+	q.RequireIdle()
+}
+
+// A parked first waiter that asks for another hold is not overtaken by the
+// second one: the lock goes to it by a message.
+func TestParkedWaiterIsNotOvertaken(t *testing.T) {
+	t.Parallel()
+	q := locktest.NewQueueBench(t, locktest.PlainUnfair, 1)
+	c := q.Clients[0]
+	h := q.Take(c)
+	first := q.WaitLocally(t.Context(), 0, relock.WithLabel("another"))
+	parked := func() bool { return locktest.Engine(c).Local.FirstIsParked(q.Key) }
+	testkit.Eventually(t, testkit.Patience, parked, "its request was answered")
+	second := q.WaitLocally(t.Context(), 1)
+	q.UnlockFresh(h)
+	next := first.Granted()
+	require.False(t, second.HasEnded())
+	q.Unlock(next)
+	q.Unlock(second.Granted())
 	q.RequireIdle()
 }

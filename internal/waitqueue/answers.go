@@ -26,8 +26,8 @@ func (a Answer) Reason() error {
 	return a.Err
 }
 
-// answers has the last answer. Its mutex may be taken under any other of the
-// queue.
+// answers has the last answer. Its mutex may be taken under any other of this
+// package, of the local waiters and of a lease.
 type answers struct {
 	mu   sync.Mutex
 	last Answer

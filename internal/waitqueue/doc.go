@@ -12,10 +12,11 @@
 //
 // There are two ways to wake a waiter. The holder in this process hands the
 // lock over, see package localwait. One of another process sends a message:
-// subscription.go or poll.go, then lines.notify, over the channel Entry.Wake.
-// The pause that it ends is in acquire/wait.go. wakeup_limit.go only limits how
-// often: eight attempts without a pause, then one in 5 ms. A message within the
-// pause is delivered when the pause ends.
+// subscription.go gets it, and targets.go finds whom it is for. For an entry,
+// lines.notify sends on the channel Entry.Wake. It does the same for the answer
+// to a poll (poll.go). The pause that it ends is in acquire/wait.go.
+// wakeup_limit.go only limits how often: eight attempts without a pause, then
+// one in 5 ms. A message within the pause is delivered when the pause ends.
 //
 // # Entries
 //
@@ -78,11 +79,11 @@
 // it, since Redis may have granted it the lock. [Entry.Rebind] makes an entry
 // take the lock for its next call.
 //
-// An entry that no waiter takes over is retained: it stays in Redis, but
-// belongs to no call. The next call that joins uses it, polled for immediately
-// if that was not done for a poll interval. If no call joins, the release
-// removes it from the queue in the same script. A message for a retained entry
-// cancels it.
+// An entry that a hand-off takes while nobody else waits is retained: it stays
+// in Redis, but belongs to no call. The next call that joins uses it, polled
+// for immediately if that was not done for a poll interval. If no call joins,
+// the release removes it from the queue in the same script. A message for a
+// retained entry cancels it.
 //
 // # Goroutines and locks
 //

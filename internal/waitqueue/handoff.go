@@ -7,12 +7,12 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// What package localwait does with an entry. The entry of the first local
-// waiter is parked while no request of it is under way. One that no waiter has
-// is retained, because the caller usually returns soon.
+// What packages localwait and lease do with an entry. That of the first local
+// waiter is parked while no request of it is under way. If a hand-off takes it
+// and nobody else waits, it is retained: the caller usually returns soon.
 
 // SetParked parks the entry, or ends that. An entry that a message has granted
-// the lock is not parked. A message about the entry ends it too: its call is
+// the lock stays unparked. A message about the entry ends it too: its call is
 // about to claim, and Redis may have granted it the lock.
 func (w *Entry) SetParked(parked bool) {
 	w.Line.lines.mu.Lock()

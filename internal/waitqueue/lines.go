@@ -11,7 +11,7 @@ import (
 )
 
 // lines are the calls of a client, in a line for each lock, with their entries.
-// They are guarded by base.mu.
+// The maps are guarded by base.mu.
 type lines struct {
 	*base
 	poller   *background.Fleet

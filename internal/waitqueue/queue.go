@@ -6,8 +6,8 @@ import (
 	"github.com/relock-go/relock/internal/redis/driver"
 )
 
-// Queue has the waiters of a client. It has a line for each lock, the workers
-// that poll for them, and the subscriptions that notify them.
+// Queue has the waiters of a client in Redis. It has a line for each lock, the
+// workers that poll for them, and the subscriptions that notify them.
 type Queue struct {
 	*base
 	*lines

@@ -143,7 +143,7 @@ func (d *detour) plan() {
 // take sends a copy over a connection that a caller has returned, if it works.
 func (d *detour) take(conn redis.Conn) {
 	if conn.Err() != nil || wire.AtRest(conn) != nil || !d.mayCopy() {
-		d.link.driver.toPool(conn)
+		d.link.driver.putBack(conn)
 		return
 	}
 	d.lent = nil
@@ -158,7 +158,7 @@ func (d *detour) take(conn redis.Conn) {
 func (d *detour) overBorrowed(conn redis.Conn) {
 	l := d.link
 	if len(d.answers) > 0 {
-		l.driver.toPool(conn)
+		l.driver.putBack(conn)
 		return
 	}
 	started := d.start(func(sent, end time.Time) {

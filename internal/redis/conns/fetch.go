@@ -89,6 +89,19 @@ func (d *lender) discharge(f *fetch) {
 func (d *lender) leaveFetch(f *fetch) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.leaveLocked(f)
+}
+
+// leaveLast is leaveFetch for a fetch that has no time left, or if no other one
+// is spare: so there is one more than calls that wait.
+func (d *lender) leaveLast(f *fetch) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return (!f.isUnderWay() || !d.isSpare()) && d.leaveLocked(f)
+}
+
+// leaveLocked is leaveFetch with mu held.
+func (d *lender) leaveLocked(f *fetch) bool {
 	if isClosed(f.done) || !d.takesSlot() {
 		return false
 	}
@@ -116,8 +129,11 @@ func (d *lender) claim() *fetch {
 func (d *lender) hasSpare() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.ContainsFunc(d.spare, (*fetch).isUnderWay)
+	return d.isSpare()
 }
+
+// isSpare is hasSpare with mu held.
+func (d *lender) isSpare() bool { return slices.ContainsFunc(d.spare, (*fetch).isUnderWay) }
 
 // reclaim claims a fetch that its caller has just left, and reports whether it
 // did.
@@ -180,8 +196,7 @@ func (d *lender) awaitOwn(ctx context.Context, f *fetch) (redis.Conn, error) {
 }
 
 // await returns what a fetch has got. After a value of other, it also takes an
-// idle connection. After one of tick it leaves the fetch, unless that has time
-// left and another one is spare: so there is one more than calls that wait.
+// idle connection. After one of tick it leaves the fetch, see leaveLast.
 func (d *lender) await(
 	ctx context.Context, f *fetch, other <-chan struct{}, tick <-chan time.Time,
 ) (redis.Conn, error) {
@@ -200,7 +215,7 @@ func (d *lender) await(
 		case <-ctx.Done():
 			return d.endFetch(ctx, f)
 		case <-tick:
-			if (!f.isUnderWay() || !d.hasSpare()) && d.leaveFetch(f) {
+			if d.leaveLast(f) {
 				return nil, errDialTimeout
 			}
 		}
@@ -211,7 +226,13 @@ func (d *lender) await(
 // fetch before: another call must find the one or the other. swap reports
 // whether the caller still has the fetch.
 func (d *lender) swap(ctx context.Context, f *fetch) (idle redis.Conn, kept bool) {
+	if d.Redis.IdleCount() == 0 {
+		return nil, true // no newcomer is to take the fetch meanwhile
+	}
 	if !d.leaveFetch(f) {
+		if isClosed(f.done) { // the caller uses that, and another call the idle one
+			nudge(d.freed)
+		}
 		return nil, true
 	}
 	if idle, err := d.takeIdle(ctx, aside); err == nil {

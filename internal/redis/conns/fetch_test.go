@@ -220,6 +220,25 @@ func TestCallsTakeTurnsOverAFullPool(t *testing.T) {
 	}
 }
 
+// A call that is notified of an idle connection, and does not take it because
+// its own dial has just ended, notifies another call.
+func TestNoticeOfAnIdleConnectionIsPassedOn(t *testing.T) {
+	d := newTestPool(t, redistest.Start(t), func(*driver.Config) {})
+	f := &fetch{done: make(chan struct{})}
+	close(f.done)
+	_, kept := d.swap(t.Context(), f)
+	require.True(t, kept)
+	require.Empty(t, d.freed, "nothing is idle")
+	warmPool(t, d, 1)
+	for len(d.freed) > 0 {
+		<-d.freed
+	}
+	idle, kept := d.swap(t.Context(), f)
+	require.Nil(t, idle)
+	require.True(t, kept)
+	require.Len(t, d.freed, 1)
+}
+
 // A user's Dial may ignore its context. A call does not wait for one that has
 // had its time: it dials itself.
 func TestDeafDialIsLeft(t *testing.T) {
