@@ -92,15 +92,15 @@ func (d *lender) leaveFetch(f *fetch) bool {
 	return d.leaveLocked(f)
 }
 
-// leaveLast is leaveFetch for a fetch that has no time left, or if no other one
-// is spare: so there is one more than calls that wait.
+// leaveLast leaves a fetch that has no time left, or if no other one is spare,
+// and reports whether it did. So there is one more than calls that wait.
 func (d *lender) leaveLast(f *fetch) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return (!f.isUnderWay() || !d.isSpare()) && d.leaveLocked(f)
 }
 
-// leaveLocked is leaveFetch with mu held.
+// leaveLocked is leaveFetch with mu held. It reports whether it has left f.
 func (d *lender) leaveLocked(f *fetch) bool {
 	if isClosed(f.done) || !d.takesSlot() {
 		return false
@@ -132,7 +132,7 @@ func (d *lender) hasSpare() bool {
 	return d.isSpare()
 }
 
-// isSpare is hasSpare with mu held.
+// isSpare reports whether there is a fetch to claim; mu is held.
 func (d *lender) isSpare() bool { return slices.ContainsFunc(d.spare, (*fetch).isUnderWay) }
 
 // reclaim claims a fetch that its caller has just left, and reports whether it
