@@ -80,9 +80,9 @@ func handOffPairs(tb testing.TB) (slots, near *handOffPair) {
 	return slots, near
 }
 
-// A MultiLock over three slots is handed off within twice the time that it takes
-// on one server. They alternate, so that a busy machine delays both, and the
-// calmer hand-offs of each count. BenchmarkMultiLockHandOff has the longest
+// A MultiLock over three slots is handed off within twice the time that it
+// takes on one server. They alternate, so that a busy machine delays both, and
+// the calmer hand-offs of each count. BenchmarkMultiLockHandOff has the longest
 // times, which such a machine decides.
 func TestMultiLockHandOffOverSlots(t *testing.T) {
 	slots, near := handOffPairs(t)
