@@ -27,7 +27,9 @@ func (m *Manager) allLeases() []*Lease { return leasesAmong(m.All()) }
 func (m *Manager) Holding() iter.Seq[*Hold] {
 	return func(yield func(*Hold) bool) {
 		for _, l := range m.allLeases() {
-			h := l.levels.newest(&l.Mu, func(*Hold) bool { return true })
+			l.Mu.Lock()
+			h := l.levels.newest(func(*Hold) bool { return true })
+			l.Mu.Unlock()
 			if h != nil && !yield(h) {
 				return
 			}

@@ -77,9 +77,14 @@ type itself struct{}
 func (itself) node(*Lease) (n int, ok bool) { return 0, false }
 func (itself) recompute() (follow func())   { return validity.Nothing }
 func (itself) noteEnd(error)                {}
-func (itself) unlimited(l *Lease) *Hold     { return l.levels.unlimited(&l.Mu) }
 func (itself) isFirstOld() bool             { return true }
 func (itself) isReturned() bool             { return true }
+
+func (itself) unlimited(l *Lease) *Hold {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.levels.unlimited()
+}
 
 func (itself) lost(l *Lease, why error) {
 	if why != errs.ErrClosed { //nolint:errorlint // our own sentinel

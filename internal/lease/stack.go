@@ -2,7 +2,6 @@ package lease
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/relock-go/relock/internal/holds"
 )
@@ -36,11 +35,8 @@ func (s *stack) writes() (n int) {
 	return n
 }
 
-// newest returns the newest level for which ok reports true, or nil. It locks
-// the mutex of the lease.
-func (s *stack) newest(mu *sync.Mutex, ok func(*Hold) bool) *Hold {
-	mu.Lock()
-	defer mu.Unlock()
+// newest returns the newest level for which ok reports true, or nil.
+func (s *stack) newest(ok func(*Hold) bool) *Hold {
 	for _, h := range slices.Backward(s.All) {
 		if ok(h) {
 			return h
@@ -49,11 +45,8 @@ func (s *stack) newest(mu *sync.Mutex, ok func(*Hold) bool) *Hold {
 	return nil
 }
 
-// unlimited returns the oldest live level without a maximum hold, or nil. It
-// locks the mutex of the lease.
-func (s *stack) unlimited(mu *sync.Mutex) *Hold {
-	mu.Lock()
-	defer mu.Unlock()
+// unlimited returns the oldest live level without a maximum hold, or nil.
+func (s *stack) unlimited() *Hold {
 	for _, h := range s.All {
 		if h.isUnlimited() {
 			return h

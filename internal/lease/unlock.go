@@ -108,7 +108,9 @@ func (s *Owners) UnlockNewest(key OwnerKey, writes bool) error {
 	if l == nil {
 		return errs.ErrNotHeld
 	}
-	h := l.levels.newest(&l.Mu, func(h *Hold) bool { return h.settings.Kind.Writes == writes })
+	l.Mu.Lock()
+	h := l.levels.newest(func(h *Hold) bool { return h.settings.Kind.Writes == writes })
+	l.Mu.Unlock()
 	if h == nil {
 		return errs.ErrNotHeld
 	}

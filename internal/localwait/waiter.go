@@ -111,7 +111,7 @@ func (s *Waiter[G]) Park(place *waitqueue.Entry) {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	s.taken, s.parked = false, place
-	place.SetParked(true)
+	place.Park()
 }
 
 // Unpark ends Park. It reports whether the waiter was granted the lock
@@ -119,9 +119,6 @@ func (s *Waiter[G]) Park(place *waitqueue.Entry) {
 func (s *Waiter[G]) Unpark() (taken bool) {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
-	if !s.taken {
-		s.parked.SetParked(false)
-	}
 	s.parked = nil
 	return s.taken
 }

@@ -37,7 +37,7 @@ type Entry struct {
 	crowd            bool      // notified together with all others
 	drawn            time.Time // when the name was drawn
 	grantedByMessage bool      // a message has granted it the lock
-	parked           bool      // a hand-off may take it, see SetParked
+	parked           bool      // a hand-off may take it, see Park
 	epoch            Epoch     // when the request under way was sent
 	wakeups          *wakeupLimit
 	polled           script.Indeterminate // polls that may put the entry back

@@ -11,13 +11,13 @@ import (
 // waiter is parked while no request of it is under way. If a hand-off takes it
 // and nobody else waits, it is retained: the caller usually returns soon.
 
-// SetParked parks the entry, or ends that. An entry that a message has granted
-// the lock stays unparked. A message about the entry ends it too: its call is
-// about to claim, and Redis may have granted it the lock.
-func (w *Entry) SetParked(parked bool) {
+// Park parks the entry, unless a message has granted it the lock. A message
+// about the entry ends that: its call is about to claim, and Redis may have
+// granted it the lock. The local waiter ends it by forgetting the entry.
+func (w *Entry) Park() {
 	w.Line.lines.mu.Lock()
 	defer w.Line.lines.mu.Unlock()
-	w.parked = parked && !w.grantedByMessage
+	w.parked = !w.grantedByMessage
 }
 
 // IsParked reports whether a hand-off may take the entry, which may be nil.

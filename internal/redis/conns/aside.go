@@ -19,9 +19,6 @@ type dialing struct {
 	err    error
 }
 
-// aside is how long a dial takes before calls use other connections, too.
-const aside = driver.MinLimit
-
 func newDialing(life context.Context) *dialing {
 	d := &dialing{done: make(chan struct{})}
 	d.late, d.end = context.WithTimeout(life, aside)

@@ -19,13 +19,3 @@ var (
 	errUnsent     = fmt.Errorf("connection was lost before the request was sent: %w", io.EOF)
 	errNoTimeouts = fmt.Errorf("%w: pool: its connections do not implement redis.ConnWithTimeout", errs.ErrInvalid)
 )
-
-// isClosed reports whether what done stands for has ended.
-func isClosed(done <-chan struct{}) bool {
-	select {
-	case <-done:
-		return true
-	default:
-		return false
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/relock-go/relock/internal/errs"
+	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // fetch opens a connection of the pool for a call, on a goroutine. A dial may
@@ -22,6 +23,19 @@ type fetch struct {
 	conn redis.Conn
 	err  error
 	left bool // no call waits for it; guarded by the lender's mu
+}
+
+// aside is how long a dial takes before calls use other connections, too.
+const aside = driver.MinLimit
+
+// isClosed reports whether what done stands for has ended.
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
 }
 
 // isUnderWay reports whether the fetch has time left. A user's Dial may ignore
