@@ -23,25 +23,6 @@ func (d *lender) putBack(used redis.Conn) {
 	}
 }
 
-// takesSlot reports whether the caller has got a slot, or needs none.
-func (d *lender) takesSlot() bool {
-	if d.slots == nil {
-		return true
-	}
-	select {
-	case d.slots <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-func (d *lender) freeSlot() {
-	if d.slots != nil {
-		<-d.slots
-	}
-}
-
 // borrowFreed is borrow for one of several calls. If there are more idle
 // connections, the next call has one, too.
 func (d *lender) borrowFreed(ctx context.Context) redis.Conn {
@@ -55,12 +36,12 @@ func (d *lender) borrowFreed(ctx context.Context) redis.Conn {
 // borrow takes an idle connection from the pool. It returns nil if there is
 // none. putBack returns the connection.
 func (d *lender) borrow(ctx context.Context, limit time.Duration) redis.Conn {
-	if !d.takesSlot() {
+	if !d.slots.take() {
 		return nil
 	}
 	conn, err := d.takeIdle(ctx, limit)
 	if err != nil {
-		d.freeSlot()
+		d.slots.free()
 		return nil
 	}
 	return conn

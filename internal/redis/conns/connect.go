@@ -34,7 +34,7 @@ func (d *lender) connect(ctx context.Context, limit time.Duration) (redis.Conn, 
 	}
 	conn, err := d.get(ctx, limit)
 	if err != nil {
-		d.freeSlot()
+		d.slots.free()
 	}
 	return conn, err
 }
@@ -88,7 +88,7 @@ func (d *lender) toPool(used redis.Conn) {
 		used, own.Lent = own.Lent, nil
 	}
 	_ = used.Close()
-	d.freeSlot()
+	d.slots.free()
 }
 
 // dialBeside runs a dial that may ignore contexts on a goroutine, so that its

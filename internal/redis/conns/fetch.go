@@ -3,13 +3,11 @@ package conns
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/relock-go/relock/internal/errs"
-	"github.com/relock-go/relock/internal/redis/driver"
 )
 
 // fetch opens a connection of the pool for a call, on a goroutine. A dial may
@@ -22,20 +20,7 @@ type fetch struct {
 	done chan struct{} // closed when conn or err is set
 	conn redis.Conn
 	err  error
-	left bool // no call waits for it; guarded by the lender's mu
-}
-
-// aside is how long a dial takes before calls use other connections, too.
-const aside = driver.MinLimit
-
-// isClosed reports whether what done stands for has ended.
-func isClosed(done <-chan struct{}) bool {
-	select {
-	case <-done:
-		return true
-	default:
-		return false
-	}
+	left bool // no call waits for it; guarded by the mutex of the spares
 }
 
 // isUnderWay reports whether the fetch has time left. A user's Dial may ignore
@@ -64,14 +49,7 @@ func (d *lender) fetch(ctx context.Context) *fetch {
 // for it.
 func (d *lender) serve(f *fetch) {
 	conn, err := d.getAny(f.ctx)
-	d.mu.Lock()
-	f.conn, f.err = conn, err
-	close(f.done)
-	left := f.left
-	f.end()
-	d.spare = slices.DeleteFunc(d.spare, func(s *fetch) bool { return s == f })
-	d.mu.Unlock()
-	if left {
+	if left := d.spare.end(f, conn, err); left {
 		d.discharge(f)
 	}
 }
@@ -91,81 +69,18 @@ func (d *lender) getAny(ctx context.Context) (redis.Conn, error) {
 // discharge returns what a fetch has got, which no call wants.
 func (d *lender) discharge(f *fetch) {
 	if f.err != nil {
-		d.freeSlot()
+		d.slots.free()
 		return
 	}
 	d.putBack(f.conn)
 }
 
-// leaveFetch leaves a fetch to the next call, or else to the pool. The fetch
-// then has a separate slot. leaveFetch reports whether it did: it does not if
-// the fetch has ended, or there is no slot for it.
-func (d *lender) leaveFetch(f *fetch) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.leaveLocked(f)
-}
-
-// leaveLast leaves a fetch that has no time left, or if no other one is spare,
-// and reports whether it did. So there is one more than calls that wait.
-func (d *lender) leaveLast(f *fetch) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return (!f.isUnderWay() || !d.isSpare()) && d.leaveLocked(f)
-}
-
-// leaveLocked is leaveFetch with mu held. It reports whether it has left f.
-func (d *lender) leaveLocked(f *fetch) bool {
-	if isClosed(f.done) || !d.takesSlot() {
-		return false
-	}
-	f.left, d.spare = true, append(d.spare, f)
-	return true
-}
-
 // claim returns a fetch that its call has left, or nil.
 func (d *lender) claim() *fetch {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if d.Redis.IdleCount() > 0 {
 		return nil // a new fetch gets that immediately
 	}
-	at := slices.IndexFunc(d.spare, (*fetch).isUnderWay)
-	if at < 0 {
-		return nil
-	}
-	f := d.spare[at]
-	d.takeBack(f)
-	return f
-}
-
-// hasSpare reports whether there is a fetch to claim.
-func (d *lender) hasSpare() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.isSpare()
-}
-
-// isSpare reports whether there is a fetch to claim; mu is held.
-func (d *lender) isSpare() bool { return slices.ContainsFunc(d.spare, (*fetch).isUnderWay) }
-
-// reclaim claims a fetch that its caller has just left, and reports whether it
-// did.
-func (d *lender) reclaim(f *fetch) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !slices.Contains(d.spare, f) {
-		return false
-	}
-	d.takeBack(f)
-	return true
-}
-
-// takeBack makes a fetch that was left one of a call again. Its slot is freed,
-// because the call has one; mu is held.
-func (d *lender) takeBack(f *fetch) {
-	f.left, d.spare = false, slices.DeleteFunc(d.spare, func(s *fetch) bool { return s == f })
-	d.freeSlot()
+	return d.spare.claim()
 }
 
 // openOrIdle opens a connection within the limit. Once that takes long, or has
@@ -191,7 +106,7 @@ func (d *lender) openOrIdle(ctx context.Context, limit time.Duration) (redis.Con
 // goesOn reports whether a call with this error may have another fetch to wait
 // for: it has left its own, or those that were left have all the room.
 func (d *lender) goesOn(err error) bool {
-	return err == errDialTimeout || errors.Is(err, redis.ErrPoolExhausted) && d.hasSpare() //nolint:errorlint // our own
+	return err == errDialTimeout || errors.Is(err, redis.ErrPoolExhausted) && d.spare.has() //nolint:errorlint // our own
 }
 
 // awaitClaimed is await for a fetch that another call has left. It may hang
@@ -229,7 +144,7 @@ func (d *lender) await(
 		case <-ctx.Done():
 			return d.endFetch(ctx, f)
 		case <-tick:
-			if d.leaveLast(f) {
+			if d.spare.leaveLast(f) {
 				return nil, errDialTimeout
 			}
 		}
@@ -243,7 +158,7 @@ func (d *lender) swap(ctx context.Context, f *fetch) (idle redis.Conn, kept bool
 	if d.Redis.IdleCount() == 0 {
 		return nil, true // no newcomer is to take the fetch meanwhile
 	}
-	if !d.leaveFetch(f) {
+	if !d.spare.leave(f) {
 		if isClosed(f.done) { // the caller uses that, and another call the idle one
 			nudge(d.freed)
 		}
@@ -253,7 +168,7 @@ func (d *lender) swap(ctx context.Context, f *fetch) (idle redis.Conn, kept bool
 		nudge(d.freed) // there may be more
 		return idle, false
 	}
-	return nil, d.reclaim(f)
+	return nil, d.spare.reclaim(f)
 }
 
 // orIdle returns what a fetch has got, or else an idle connection in its place.
@@ -269,7 +184,7 @@ func (d *lender) orIdle(ctx context.Context, f *fetch) (redis.Conn, error) {
 // endFetch ends a fetch, because ctx has ended. A user's Dial may go on.
 func (d *lender) endFetch(ctx context.Context, f *fetch) (redis.Conn, error) {
 	f.end()
-	if !d.own && d.leaveFetch(f) {
+	if !d.own && d.spare.leave(f) {
 		return nil, ctx.Err()
 	}
 	<-f.done

@@ -18,17 +18,14 @@ type lender struct {
 	server
 
 	Redis *redis.Pool
-	// slots has a value for each connection in use, if callers wait for a
-	// free one. redigo's own wait cannot be closed safely.
-	slots chan struct{}
+	slots slots // in place of redigo's own wait, which cannot be closed safely
 	// returned takes a connection that a caller returns, with its slot, to
 	// a worker that waits for one. It has no buffer.
 	returned chan redis.Conn
 	// freed has a value after a connection was returned to the pool, for
 	// one of the calls that wait for that.
 	freed   chan struct{}
-	mu      sync.Mutex
-	spare   []*fetch      // under way, and left by their calls; guarded by mu
+	spare   spares
 	dialer  *wire.Dialer  // of our own pool
 	sockets *wire.Sockets // of the connections that dialer opened
 	// borrowings are contexts for the next callers. Without them each call

@@ -46,7 +46,8 @@ func NewPool(c *driver.Config) *Pool {
 	}
 	d.Redis = d.lend(c)
 	if c.Wait && c.MaxActive > 0 {
-		d.slots = make(chan struct{}, c.MaxActive)
+		d.slots = make(slots, c.MaxActive)
+		d.spare.slots = d.slots
 	}
 	return d
 }
