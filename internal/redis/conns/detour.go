@@ -63,7 +63,7 @@ func (d *detour) run(o *opening) (outcomes []driver.Result, connected bool) {
 			if d.dialled = nil; o.err == nil {
 				return nil, true
 			}
-			d.send()
+			d.sendUnlessWaiting()
 		case outcomes := <-d.answers:
 			d.flight--
 			if d.note(outcomes); isWhole(d.best) {
@@ -129,6 +129,14 @@ func (d *detour) send() {
 		}
 	}
 	d.plan()
+}
+
+// sendUnlessWaiting is send after the dial has failed, which says nothing about
+// a connection that the batch waits for. That wait goes on.
+func (d *detour) sendUnlessWaiting() {
+	if d.lent == nil {
+		d.send()
+	}
 }
 
 // plan sets the timer to the next copy, or to the end of the wait for answers.

@@ -123,6 +123,23 @@ func TestConnectionThatComesBackBehindALook(t *testing.T) {
 	requireAnswered(t, outcomes)
 }
 
+// A batch waits for a connection that a caller has, and its link's dial fails.
+// It does not go over the shared connection for that, which may be silent.
+func TestFailedDialEndsNoWaitForAConnection(t *testing.T) {
+	t.Parallel()
+	d := newTestPool(t, redistest.Start(t))
+	d.SetApart(0)
+	require.NoError(t, d.Send(t.Context(), driver.Limits{}, echo("x")).Err)
+	busy := takeConns(t, d, 1)[0]
+	around := linkOf(t, d).newDetour(&opening{}, testkit.Patience, []driver.Request{echo("x")})
+	around.send()
+	require.NotNil(t, around.lent)
+	around.sendUnlessWaiting()
+	require.Zero(t, around.copies)
+	around.take(busy)
+	requireAnswered(t, <-around.answers)
+}
+
 // The connection on which a batch was answered carries no other copy of it.
 func TestAnsweredBatchIsNotSentAgain(t *testing.T) {
 	t.Parallel()
