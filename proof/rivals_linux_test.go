@@ -23,7 +23,6 @@ type rivals struct {
 	watch      *testkit.Stopwatch
 	crew       *faults.Crew
 	fair       []bool // by place
-	forced     int    // holds that know that they were ended by force
 }
 
 // visit is a hold of a process, while it was valid.
@@ -108,20 +107,29 @@ func (r *rivals) grants(process int) []int {
 // finish ends the processes, and returns their holds.
 func (r *rivals) finish() (all []visit) {
 	r.Helper()
-	all, r.forced = endAll(r, r.crew)
-	return all
+	return endAll(r, r.crew)
 }
 
-// endAll ends the processes, and returns their holds, and how many know that
-// they were ended by force.
-func endAll(tb testing.TB, crew *faults.Crew) (all []visit, forced int) {
+// heard returns how many holds know that they were ended by force.
+func (r *rivals) heard() (n int) {
+	for _, process := range r.crew.All {
+		for _, e := range process.Events() {
+			if e.Name == "forced" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// endAll ends the processes, and returns their holds.
+func endAll(tb testing.TB, crew *faults.Crew) (all []visit) {
 	tb.Helper()
 	crew.End(patience)
 	for n, process := range crew.All {
 		open := map[int64]visit{}
 		for _, e := range process.Events() {
 			if e.Name == "forced" {
-				forced++
 				continue
 			}
 			v := open[e.Int(0)]
@@ -142,7 +150,7 @@ func endAll(tb testing.TB, crew *faults.Crew) (all []visit, forced int) {
 			all = append(all, v)
 		}
 	}
-	return all, forced
+	return all
 }
 
 // tooMany returns the first hold that was valid beside more than its kind of

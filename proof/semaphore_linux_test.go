@@ -54,7 +54,7 @@ func (c *permitContest) grants() (n int) {
 // finish ends all processes, and returns when their permits were valid.
 func (c *permitContest) finish() (all []locktest.Span) {
 	c.Helper()
-	visits, _ := endAll(c, c.crew)
+	visits := endAll(c, c.crew)
 	for _, v := range visits {
 		all = append(all, v.Span)
 	}
