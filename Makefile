@@ -9,7 +9,7 @@ COVERAGE ?= 85
 IMAGE ?= redis:8
 export COVERAGE HEAVY
 
-.PHONY: help fast build lint fix structure test test-all test-alone cover lua-cover mutants mutants-touched model test-long test-heavy test-valkey test-image stress bench bench-queue bench-smoke bench-go picture release untimed check proof long
+.PHONY: help fast build lint fix structure test test-all test-alone cover lua-cover mutants mutants-touched model test-long test-heavy test-valkey test-image stress bench bench-queue bench-smoke bench-go picture release untimed timed check proof long
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,10 +86,14 @@ picture:  ## Draw the picture of docs/telemetry.md from a run of a minute, by th
 release:  ## Release a clone, and fetch, build and install its modules as users do
 	@scripts/try-release.sh
 
-untimed:  ## Lint, the models, a moment of each comparison and a release on trial, side by side: none of them measures time
-	@scripts/beside.sh lint model bench-smoke release
+untimed:  ## Lint, the models and a release on trial, side by side: none of them measures time
+	@scripts/beside.sh lint model release
 
-check: build untimed test-all lua-cover mutants-touched test-heavy  ## The fast lane: what CI runs on every push
+timed: build test-all  ## What "make check" runs after "untimed"
+	@scripts/beside.sh lua-cover bench-smoke
+	@$(MAKE) --no-print-directory mutants-touched test-heavy
+
+check: untimed timed  ## The fast lane: what CI runs on every push, after "make test"
 
 proof: cover mutants  ## The proof lane, each night: coverage and all mutants
 

@@ -2,12 +2,18 @@
 # Runs the models of the wait queue, of a Cluster, of MultiLocks, of the task
 # queue, of ForceUnlock and of mixed modes through spin: what is right must show
 # no error, and each mutant must show one. As many runs side by side as there
-# are processors. Needs spin and gcc; without them it does nothing, except under
-# CI. Usage: check.sh [name...], to run only these.
+# are processors. Needs spin, and tcc or gcc. Without them it does nothing,
+# except under CI. Usage: check.sh [name...], to run only these.
 set -eu
 
-if ! command -v spin >/dev/null || ! command -v gcc >/dev/null; then
-	echo "model: skipped, spin or gcc is not there"
+# Most programs run for less than a second: tcc saves two thirds of the time.
+if command -v tcc >/dev/null; then
+	compiler=tcc
+else
+	compiler='gcc -O0'
+fi
+if ! command -v spin >/dev/null || ! command -v "${compiler%% *}" >/dev/null; then
+	echo "model: skipped, spin or a compiler is not there"
 	[ -z "${CI:-}" ]
 	exit
 fi
@@ -23,7 +29,8 @@ one() {
 	np='' l=''
 	[ "$search" = states ] || np=-DNP l=-l
 	spin -a "$@" "$model" >out 2>&1 || cat out
-	gcc -O0 -w $np -DNOFAIR -DNOREDUCE -DMEMLIM=1000 -o pan pan.c
+	# shellcheck disable=SC2086 # $compiler: two words
+	$compiler -w $np -DNOFAIR -DNOREDUCE -DMEMLIM=1000 -o pan pan.c
 	start=$(date +%s)
 	./pan $l -m100000 >out 2>&1 || true
 	seconds=$(($(date +%s) - start))
