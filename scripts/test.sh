@@ -22,14 +22,17 @@ compile() {
 
 if [ $# = 0 ]; then
 	# Storms, series of failovers, matrices of faults, and the suite over
-	# Clusters and Sentinels belong to "all". The groups run one after the
-	# other, so that no suite takes the processors from the next one.
+	# Clusters and Sentinels belong to "all". Two groups run one after the
+	# other, so that no suite takes the processors from all others.
 	locks='. ./queue ./relocktest/... ./fence ./utils ./relockweb'
 	compile "$locks ./examples/... ./examples/heavy/competition ./goredis ./otel ./etcd ./etcd/test $etcd_server"
 	# shellcheck disable=SC2086 # one word for each package
 	go test -shuffle=on -p 3 -skip 'ConformanceOver(Cluster|Sentinel)|^TestFaultsOf' $locks
-	go test -shuffle=on -p 4 -skip 'Conformance|HandOffs' ./goredis ./otel ./etcd ./examples/... ./examples/heavy/competition
-	exec go test -shuffle=on -skip 'Storm|Many(Cycles|Cancels)' ./etcd/test
+	go test -shuffle=on -skip 'Storm|Many(Cycles|Cancels)' ./etcd/test & # it usually waits
+	failed=
+	go test -shuffle=on -p 4 -skip 'Conformance|HandOffs' ./goredis ./otel ./etcd ./examples/... ./examples/heavy/competition || failed=1
+	wait $! && [ -z "$failed" ]
+	exit
 fi
 
 # Without CI, a test that lacks its server is skipped. An example cannot be, so
@@ -83,17 +86,17 @@ fi
 # Without coverage, which takes a quarter more time with the race detector, and
 # with a third of the cells of each large matrix. Beside others, tests of time
 # fail where the machine is busy: the packages with many such tests run a few
-# together, and those that usually wait side by side.
+# together, and those that usually wait side by side. The longest goes first.
 root=$(go list .)
 kinds=$(go list ./internal/kinds/...)
-timed="$kinds $root/internal/acquire $root/internal/waitqueue $root/internal/redis/conns"
-timed="$timed $root $root/proof/matrix $root/internal/lease $root/examples/flashsale"
+timed="$root $kinds $root/internal/acquire $root/internal/waitqueue $root/internal/redis/conns"
+timed="$timed $root/proof/matrix $root/internal/lease $root/examples/flashsale"
 modules=$(go list -m -f '{{.Dir}}/...')
 # shellcheck disable=SC2086 # one word for each module
 others=$(go list $modules | LC_ALL=C sort -u)
 # The longest of the others go first.
 longest="$root/relocktest/conform $root/goredis $root/queue $root/lua $root/internal/redis/sentinel $root/internal/redis/cluster $root/internal/redis/routes"
-longest="$longest $root/proof/containers $root/internal/test/redistest"
+longest="$longest $root/proof/containers $root/relockweb/browser $root/internal/test/redistest"
 for package in $timed $longest "$root/etcd/test" "$root/proof"; do
 	others=$(echo "$others" | grep -vx "$package")
 done
