@@ -58,7 +58,9 @@ func (p Program) Spawn(tb testing.TB, role string, args ...string) *Child {
 	c.cmd.Env = append(append(os.Environ(), p.Env...), roleVariable+"="+role,
 		"GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE")) // without it each exit takes a second
 	c.cmd.Stderr = testLog{tb, role}
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// In its own group: the end of a shell continues what is stopped in the
+	// shell's group.
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		tb.Fatal(err)
 	}

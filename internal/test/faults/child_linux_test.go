@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -46,6 +47,14 @@ func spawnRole(self *Self) error {
 	self.Emit("child", child.cmd.Process.Pid)
 	<-self.Commands
 	return nil
+}
+
+func TestChildIsInNoGroupOfAShell(t *testing.T) {
+	t.Parallel()
+	pid := Spawn(t, "echo", "x").cmd.Process.Pid
+	group, err := syscall.Getpgid(pid)
+	require.NoError(t, err)
+	require.Equal(t, pid, group)
 }
 
 func TestChildTalks(t *testing.T) {

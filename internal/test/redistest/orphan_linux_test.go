@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,4 +39,14 @@ func TestServerEndsWithItsTest(t *testing.T) {
 		require.NoError(t, conn.Close())
 		require.True(t, time.Now().Before(deadline), "the server is still up")
 	}
+}
+
+// The end of the shell that started the tests continues no server that a test
+// has paused.
+func TestServerIsInNoGroupOfAShell(t *testing.T) {
+	t.Parallel()
+	pid := Start(t).cmd.Process.Pid
+	group, err := syscall.Getpgid(pid)
+	require.NoError(t, err)
+	require.Equal(t, pid, group)
 }
