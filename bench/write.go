@@ -6,22 +6,52 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 )
 
 // page returns the tables and the machine on which they were taken. The short
 // form has only the main columns.
 func page(r results, short bool) string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "Medians of %d alternating runs on one machine: %s.\n%s.\n%s.\n\n",
+	fmt.Fprintf(&w, "Medians of %d alternating runs on one machine: %s. %s. %s.\n\n",
 		r.Runs, r.Machine, strings.Join(r.Machine.Libraries, ", "), r.Load)
 	w.WriteString("Round brackets have the least and the most of the runs. " +
-		"Square ones say how many times better the figure of a table's first row is;\n" +
+		"Square ones say how many times better the figure of a table's first row is; " +
 		"below 1 it is worse. `-`: not seen, or the library has no such lock.\n\n")
 	for _, t := range tables {
 		t.write(&w, r, short)
 	}
 	writeAims(&w, r)
-	return strings.TrimSpace(w.String()) + "\n"
+	return wrapped(strings.TrimSpace(w.String()) + "\n")
+}
+
+// wrapped breaks lines at 100 columns, as the pages of docs have them. Those of
+// tables stay.
+func wrapped(text string) string {
+	var w strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "|") {
+			w.WriteString(line)
+			continue
+		}
+		width := 0
+		for _, word := range strings.Fields(line) {
+			length := utf8.RuneCountInString(word)
+			switch {
+			case width == 0:
+			case width+1+length > 100:
+				w.WriteByte('\n')
+				width = 0
+			default:
+				w.WriteByte(' ')
+				width++
+			}
+			w.WriteString(word)
+			width += length
+		}
+		w.WriteByte('\n')
+	}
+	return w.String()
 }
 
 // save writes results.md, results.svg and results.json.
