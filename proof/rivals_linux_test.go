@@ -111,16 +111,7 @@ func (r *rivals) finish() (all []visit) {
 }
 
 // heard returns how many holds know that they were ended by force.
-func (r *rivals) heard() (n int) {
-	for _, process := range r.crew.All {
-		for _, e := range process.Events() {
-			if e.Name == "forced" {
-				n++
-			}
-		}
-	}
-	return n
-}
+func (r *rivals) heard() int { return r.crew.Count("forced") }
 
 // endAll ends the processes, and returns their holds.
 func endAll(tb testing.TB, crew *faults.Crew) (all []visit) {

@@ -40,22 +40,12 @@ func startContest(t *testing.T, role string, processes int, arguments ...string)
 }
 
 // grants returns how many permits there were so far.
-func (c *permitContest) grants() (n int) {
-	for _, process := range c.crew.All {
-		for _, e := range process.Events() {
-			if e.Name == "begin" {
-				n++
-			}
-		}
-	}
-	return n
-}
+func (c *permitContest) grants() int { return c.crew.Count("begin") }
 
 // finish ends all processes, and returns when their permits were valid.
 func (c *permitContest) finish() (all []locktest.Span) {
 	c.Helper()
-	visits := endAll(c, c.crew)
-	for _, v := range visits {
+	for _, v := range endAll(c, c.crew) {
 		all = append(all, v.Span)
 	}
 	return all

@@ -43,10 +43,9 @@ func (c *forcedCell) newLock(client *relock.Client, opts ...relock.LockOption) l
 	return locktest.AllKinds[c.lock](locktest.FaultKey, client, opts...)
 }
 
-// take has a client hold the lock. On a busy machine, it has time to learn why
-// its hold has ended.
+// take has a client hold the lock.
 func (c *forcedCell) take(client *relock.Client, lease relock.LockOption) {
-	c.hold = locktest.Take(c, c.newLock(locktest.Patient(client), lease).Acquire)
+	c.hold = locktest.Take(c, c.newLock(client, lease).Acquire)
 }
 
 // force has the operator end what has the lock.

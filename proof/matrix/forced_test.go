@@ -67,6 +67,9 @@ func TestOneFaultInEachRequestOfAForcedEnd(t *testing.T) {
 					c := &forcedCell{
 						FaultBench: newBench(t, s, relock.WithCommandTimeout(waiterLimit)), forcedKind: k, fault: f,
 					}
+					// The holder has time to learn why its hold ended.
+					locktest.Patient(c.Client)
+					locktest.Patient(c.Other)
 					op.run(c)
 					c.goOn()
 					select {

@@ -131,13 +131,23 @@ func TestFailedDialEndsNoWaitForAConnection(t *testing.T) {
 	d.SetApart(0)
 	require.NoError(t, d.Send(t.Context(), driver.Limits{}, echo("x")).Err)
 	busy := takeConns(t, d, 1)[0]
-	around := linkOf(t, d).newDetour(&opening{}, testkit.Patience, []driver.Request{echo("x")})
-	around.send()
-	require.NotNil(t, around.lent)
-	around.sendUnlessWaiting()
-	require.Zero(t, around.copies)
-	around.take(busy)
-	requireAnswered(t, <-around.answers)
+	o, ended := &opening{err: syscall.ECONNREFUSED}, make(chan struct{})
+	around := linkOf(t, d).newDetour(o, testkit.Patience, []driver.Request{echo("x")})
+	around.dialled, around.lent, around.waited = ended, d.returned, true // the state of such a wait
+	around.timer.Reset(testkit.Patience)
+	outcomes := testkit.Async(t, func() error {
+		all, _ := around.run(o)
+		return all[0].Err
+	})
+	ended <- struct{}{}
+	select {
+	case d.returned <- busy: // as putBack does
+		require.NoError(t, testkit.ResultWithin(t, outcomes, testkit.Patience))
+	case err := <-outcomes:
+		d.putBack(busy)
+		require.NoError(t, err)
+	}
+	require.False(t, around.shared)
 }
 
 // The connection on which a batch was answered carries no other copy of it.

@@ -34,6 +34,18 @@ func (c *Crew) fill(place int) {
 	c.All = append(c.All, c.spawn(place))
 }
 
+// Count returns how many events of a name all processes have reported.
+func (c *Crew) Count(name string) (n int) {
+	for _, process := range c.All {
+		for _, e := range process.Events() {
+			if e.Name == name {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // At returns the process in a place.
 func (c *Crew) At(place int) *Child { return c.All[c.Running[place]] }
 
