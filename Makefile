@@ -9,7 +9,9 @@ COVERAGE ?= 85
 IMAGE ?= redis:8
 export COVERAGE HEAVY
 
-.PHONY: help fast build lint fix structure test test-all test-alone cover lua-cover mutants mutants-touched model test-long test-heavy test-valkey test-image stress bench bench-queue bench-smoke bench-go picture release untimed timed check proof long
+.PHONY: help fast build lint fix structure test test-all test-alone cover lua-cover mutants mutants-touched model
+.PHONY: test-long test-heavy test-valkey test-image stress bench bench-queue bench-smoke bench-go picture
+.PHONY: release untimed timed check proof long
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -30,7 +30,8 @@ if [ $# = 0 ]; then
 	go test -shuffle=on -p 3 -skip 'ConformanceOver(Cluster|Sentinel)|^TestFaultsOf' $locks
 	go test -shuffle=on -skip 'Storm|Many(Cycles|Cancels)' ./etcd/test & # it usually waits
 	failed=
-	go test -shuffle=on -p 4 -skip 'Conformance|HandOffs' ./goredis ./otel ./etcd ./examples/... ./examples/heavy/competition || failed=1
+	go test -shuffle=on -p 4 -skip 'Conformance|HandOffs' ./goredis ./otel ./etcd \
+		./examples/... ./examples/heavy/competition || failed=1
 	wait $! && [ -z "$failed" ]
 	exit
 fi
