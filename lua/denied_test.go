@@ -57,11 +57,15 @@ func TestScriptsErrors(t *testing.T) {
 		x.Try(), x.Enqueue(), x.Claim(), x.Cancel(1), RWPollAs("c1", string(x), 5), x.Enter(2, 0, 2, LongLease),
 		x.Renew(LongLease),
 		rwInspect, x.End("look", ""))
-	refused("read/write, to release", []script.Call{x.Try()}, nil, []any{"-zscore"}, x.Release())
-	refused("read/write, to release beside another", []script.Call{x.Try(), y.Try()}, nil, []any{"-zrange"}, x.Release())
+	refused("read/write, to release", []script.Call{x.Try()}, nil, []any{"-zmscore", "-zscore"}, x.Release())
+	refused("read/write, to release to one that waits", []script.Call{x.Try()}, []Wait{w}, []any{"-zrange"}, x.Release())
+	refused("read/write, to release beside another", []script.Call{x.Try(), y.Try()}, nil, []any{"-zrem"}, x.Release())
 	refused("read/write, for an expiry", []script.Call{y.Try()}, nil, []any{"-pexpire"}, x.Try(), w.Enqueue())
 	b := NewHeld(t, server, y)
+	b.Put("f", -time.Second, "r:c9:1")
 	b.Deny("-pexpire")
+	b.RequireDenied(x.Try())
+	require.Equal(t, []string{y.Reads()}, b.Entries(), "the one that has ended has gone")
 	renew := y.Renew(LongLease)
 	renew.Key = b.Key
 	r := renew.BySource()

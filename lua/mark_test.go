@@ -192,20 +192,25 @@ func TestNothingExtendsAMarkedHold(t *testing.T) {
 	})
 }
 
-// A marked permit beside others is taken no second time by a copy that comes
+// A marked hold beside others is taken no second time by a copy that comes
 // late: its release would free only one of the two.
-func TestLateCopyOfAMarkedPermit(t *testing.T) {
-	w, other := PermitNamed("c9", 1, "u", 3, 0), PermitNamed("c1", 1, "u", 3, 0)
-	for name, call := range map[string]script.Call{"try": w.Try(), "enqueue": w.Enqueue()} {
-		t.Run(name, func(t *testing.T) {
-			b := NewHeld(t, server, w, other)
-			b.Mark(w)
-			b.Steps(
-				Step("late copy", call, "9", []string{w.marked(w.Held()), other.Held()}),
-				Step("release", w.Release(), "9", []string{other.Held()}),
-				Step("late copy of that", w.Release(), "0", []string{other.Held()}),
-			)
-		})
+func TestLateCopyOfAMarkedHold(t *testing.T) {
+	for name, two := range map[string][2]Wait{
+		"permit": {PermitNamed("c9", 1, "u", 3, 0), PermitNamed("c1", 1, "u", 3, 0)},
+		"reader": {WaitNamed("c9", 1, "su"), WaitNamed("c1", 1, "su")},
+	} {
+		w, other := two[0], two[1]
+		for _, call := range []script.Call{w.Try(), w.Enqueue()} {
+			t.Run(name, func(t *testing.T) {
+				b := NewHeld(t, server, w, other)
+				b.Mark(w)
+				b.Steps(
+					Step("late copy", call, "9", []string{w.marked(w.Held()), other.Held()}),
+					Step("release", w.Release(), "9", []string{other.Held()}),
+					Step("late copy of that", w.Release(), "0", []string{other.Held()}),
+				)
+			})
+		}
 	}
 }
 

@@ -19,10 +19,7 @@ import (
 //
 //	go test -run NONE -bench Pairs ./lua
 func BenchmarkPairs(b *testing.B) {
-	full := withoutAlone(b)
-	for s, other := range withoutBeside(b) {
-		full[s] = other
-	}
+	full := inFull(b)
 	plain, read, write := WaitNamed("c1", 1, "pu"), WaitNamed("c1", 1, "su"), WaitNamed("c1", 1, "wu")
 	permit, beside := PermitNamed("c1", 1, "u", 8, 0), PermitNamed("c2", 1, "u", 8, 0)
 	reader := WaitNamed("c2", 1, "su")

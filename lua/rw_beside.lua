@@ -1,5 +1,5 @@
--- A semaphore usually has company. A permit beside others is taken here, in
--- front of the functions of the queue.
+-- Readers and permits usually have company. What fits beside others is taken
+-- here, in front of the functions of the queue.
 
 -- expire_beside makes the lock expire no sooner than its new entry. It returns
 -- the ms until then.
@@ -12,9 +12,9 @@ local function expire_beside(_, lease)
   return string.format('%.0f', left)
 end
 
--- take_beside takes a permit if there are fewer entries than permits, none of
--- them the waiter's, marked or not, and no queue. Entries that have ended
--- count, so that somebody removes them. Otherwise it returns nil.
+-- take_beside makes the waiter's hold if it fits beside the entries that are
+-- there, none of them the waiter's, marked or not, and there is no queue.
+-- Otherwise it returns nil.
 local function take_beside(waiter, lease)
   if redis.pcall('EXISTS', KEYS[2]) ~= 0 then
     return nil
@@ -24,11 +24,12 @@ local function take_beside(waiter, lease)
   if own.err or own[1] or own[2] or own[3] or not (own[4] or own[5]) then
     return nil
   end
-  if redis.call('ZCOUNT', KEYS[1], 1, '9007199254740991') >= tonumber(permits) then
+  local t = redis.call('TIME')
+  local now = t[1] * 1000000 + t[2]
+  if not fits_beside(kind, permits, now) then
     return nil
   end
-  local t = redis.call('TIME')
-  return make_hold(waiter, lease, owner, info, t[1] * 1000000 + t[2], 1, expire_beside)
+  return make_hold(waiter, lease, owner, info, now, 1, expire_beside)
 end
 
 local beside = take_beside(ARGV[1], lease)

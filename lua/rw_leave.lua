@@ -1,11 +1,11 @@
--- Shared by the scripts that take a permit back.
+-- Shared by the scripts that end a hold of a read/write lock or a permit.
 
--- leave takes a permit back, marked or not, and keeps it until its minimum hold
--- is over. One that was forced has another name, so that its holder's release
--- finds out. It returns the answer.
+-- leave ends a hold, marked or not. It keeps a permit until its minimum hold is
+-- over. One that was forced has another name then, so that its holder's release
+-- finds out. It returns the answer of the holder's release.
 local function leave(hold, number, now, forced)
   -- ZREM is never refused when memory is full, and lets the ZADD after it pass.
-  redis.call('ZREM', KEYS[1], 'r:' .. hold, '#' .. hold, 'f:' .. hold)
+  redis.call('ZREM', KEYS[1], 'r:' .. hold, 'w:' .. hold, '#' .. hold, 'f:' .. hold)
   hold = string.gsub(hold, '^!', '')
   if KEYS[4] then
     redis.pcall('HDEL', KEYS[4], hold)

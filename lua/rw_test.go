@@ -23,12 +23,17 @@ func TestRWScriptAnswers(t *testing.T) {
 			two := []string{x.Reads(), y.Reads()}
 			b.Steps(
 				Step("claim, free, not queued", x.Claim(), "3", nil),
+				Step("try, free, to write", w.Try(), "1", []string{w.Writes()}),
+				Step("try, another writes", x.Try(), "0", []string{w.Writes()}),
+				Step("release, the last", w.Release(), "1", nil),
 				Step("try, free", x.Try(), "1", []string{x.Reads()}),
 				Step("try, has it", x.Try(), "1", []string{x.Reads()}),
 				Step("try, beside another that reads", y.Try(), "1", two),
 				Step("try, to write", w.Try(), "0", two),
 				Step("try, a third one", z.Try(), "1", []string{x.Reads(), y.Reads(), z.Reads()}),
 				Step("it releases its own", z.Release(), "1", two),
+				Step("enqueue, beside others that read", z.Enqueue(), "1", []string{x.Reads(), y.Reads(), z.Reads()}),
+				Step("it releases again", z.Release(), "1", two),
 				Step("claim, has it", y.Claim(), "1", two),
 				Step("enqueue, has it", y.Enqueue(), "1", two),
 				Step("claim, to write, not queued", w.Claim(), "3", two),
@@ -61,6 +66,17 @@ func TestRWScriptAnswers(t *testing.T) {
 			require.Equal(t, int64(0), b.Do("EXISTS", b.Key, b.QueueKey(), b.HeartbeatsKey(), b.Key+":h"))
 		})
 	}
+}
+
+// A reader that has ended is removed by the next one, though both could be
+// there together: else they would pile up while others read.
+func TestRWLockEndedReaderGoes(t *testing.T) {
+	x, y := WaitNamed("c1", 1, "su"), WaitNamed("c2", 1, "su")
+	b := NewHeld(t, server, x)
+	b.Put("u", -time.Second, "r:c9:1")
+	require.Equal(t, "1", b.Code(y.Try()))
+	require.Equal(t, []string{x.Reads(), y.Reads()}, b.Entries())
+	require.Equal(t, int64(2), b.Do("HLEN", b.Key+":h"))
 }
 
 // Readers next to each other get the lock together, 64 at a time. When one of

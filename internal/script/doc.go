@@ -6,20 +6,21 @@
 //
 // A [Script] is joined from several files (scripts.go). What several scripts
 // share is in separate files: absent, number, fence, grant, queue, take, line,
-// polled, rw, rw_hold, rw_queue, rw_take, semaphore_leave and redlock_wake. A
-// script knows the suffixes of the keys beside its lock. Its fenced variant has
-// the counter of fencing tokens among its keys.
+// polled, rw, rw_hold, rw_beside, rw_leave, rw_leave_early, rw_queue, rw_take
+// and redlock_wake. A script knows the suffixes of the keys beside its lock.
+// Its fenced variant has the counter of fencing tokens among its keys.
 //
-// A semaphore has the scripts of a read/write lock. Two files say what differs:
-// rw_kind or semaphore_kind how waiters and the mode are named, and rw_fits or
-// semaphore_fits which waiters fit beside the present holders. Either side sees
-// the other's key as something else. Only rw_inspect reads both, by rw_any.
+// A semaphore has the scripts of a read/write lock. Three files say what
+// differs: rw_kind or semaphore_kind how waiters and the mode are named, and
+// rw_fits and rw_fits_beside, or those of the semaphore, which waiters fit
+// beside the present holders. Either side sees the other's key as something
+// else. Only rw_inspect reads both, by rw_any.
 //
 // Redis creates every function of a script anew at each call. So what needs no
 // queue comes before any function of the queue: release_alone,
-// reentrant_release_alone, claim_reserved, semaphore_beside, and the first half
-// of rw_try, rw_enqueue, rw_release and semaphore_release, whose second half is
-// in ..._queue.
+// reentrant_release_alone, claim_reserved, rw_beside, rw_leave_early, and the
+// first half of rw_try, rw_enqueue, rw_release and semaphore_release, whose
+// second half is in ..._queue.
 //
 // The scripts of the task queue (tasks.go) name their keys by suffixes of the
 // queue's name.

@@ -27,18 +27,18 @@ var (
 		"other_kind", "claim").orAlone()
 	Cancel = luaScript("message", "queue", "cancel")
 	Poll   = luaScript("number", "message", "queue", "polled", "kept", "poll")
-	RWTry  = luaScript("number", "fence", "grant", "rw_kind", "rw_hold", "rw_try", "message", "queue", "rw", "rw_fits",
-		"rw_queue", "rw_take", "other_kind", "rw_try_queue")
-	RWEnqueue = luaScript("number", "fence", "grant", "rw_kind", "rw_hold", "rw_enqueue", "message", "queue",
-		"rw", "rw_fits", "rw_queue", "rw_take", "line", "other_kind", "rw_enqueue_queue")
+	RWTry  = luaScript("number", "fence", "grant", "rw_kind", "rw_hold", "rw_try", "rw_fits_beside", "rw_beside",
+		"message", "queue", "rw", "rw_fits", "rw_queue", "rw_take", "other_kind", "rw_try_queue")
+	RWEnqueue = luaScript("number", "fence", "grant", "rw_kind", "rw_hold", "rw_enqueue", "rw_fits_beside", "rw_beside",
+		"message", "queue", "rw", "rw_fits", "rw_queue", "rw_take", "line", "other_kind", "rw_enqueue_queue")
 	RWClaim = luaScript("number", "fence", "grant", "rw_kind", "rw_hold", "message", "queue", "rw", "rw_fits",
 		"rw_queue", "rw_take", "other_kind", "rw_claim")
 	RWCancel  = luaScript("rw_kind", "message", "queue", "rw", "rw_fits", "rw_queue", "rw_cancel")
 	RWPoll    = luaScript("number", "rw_kind", "message", "queue", "rw", "rw_fits", "rw_queue", "polled", "rw_poll")
 	RWEnter   = luaScript("absent", "number", "rw_kind", "message", "queue", "rw", "rw_enter")
 	RWRenew   = luaScript("absent", "number", "rw_kind", "message", "queue", "rw", "rw_renew").orAlone()
-	RWRelease = luaScript("absent", "number", "rw_release", "rw_kind", "message", "queue", "rw", "rw_fits",
-		"rw_queue", "rw_release_queue").orAlone()
+	RWRelease = luaScript("absent", "number", "rw_leave", "rw_leave_early", "rw_release", "rw_kind", "message",
+		"queue", "rw", "rw_fits", "rw_queue", "rw_release_queue").orAlone()
 	Inspect        = luaScript("message", "queue", "inspect").with(CounterSuffix)
 	Notice         = luaScript("notice")
 	RWInspect      = luaScript("rw_any", "message", "queue", "rw", "rw_inspect") // of semaphores too
@@ -52,23 +52,24 @@ var (
 
 	// A forced end, which the holder acknowledges.
 	End   = luaScript("absent", "message", "queue", "end").with(NoticeSuffix)
-	RWEnd = luaScript("absent", "rw_kind", "message", "queue", "rw", "rw_fits", "rw_queue", "rw_leave", "rw_end").
+	RWEnd = luaScript("absent", "rw_leave", "rw_kind", "message", "queue", "rw", "rw_fits", "rw_queue", "rw_end").
 		with(NoticeSuffix)
-	SemaphoreEnd = luaScript("absent", "semaphore_leave", "semaphore_kind", "message", "queue", "rw", "semaphore_fits",
+	SemaphoreEnd = luaScript("absent", "rw_leave", "semaphore_kind", "message", "queue", "rw", "semaphore_fits",
 		"rw_queue", "rw_end").with(NoticeSuffix)
 
-	SemaphoreTry = luaScript("number", "semaphore_kind", "rw_hold", "rw_try", "semaphore_beside", "message",
-		"queue", "rw", "semaphore_fits", "rw_queue", "rw_take", "other_kind", "rw_try_queue")
-	SemaphoreEnqueue = luaScript("number", "semaphore_kind", "rw_hold", "rw_enqueue", "semaphore_beside",
-		"message", "queue", "rw", "semaphore_fits", "rw_queue", "rw_take", "line", "other_kind", "rw_enqueue_queue")
+	SemaphoreTry = luaScript("number", "semaphore_kind", "rw_hold", "rw_try", "semaphore_fits_beside", "rw_beside",
+		"message", "queue", "rw", "semaphore_fits", "rw_queue", "rw_take", "other_kind", "rw_try_queue")
+	SemaphoreEnqueue = luaScript("number", "semaphore_kind", "rw_hold", "rw_enqueue", "semaphore_fits_beside",
+		"rw_beside", "message", "queue", "rw", "semaphore_fits", "rw_queue", "rw_take", "line", "other_kind",
+		"rw_enqueue_queue")
 	SemaphoreClaim = luaScript("number", "semaphore_kind", "rw_hold", "message", "queue", "rw", "semaphore_fits",
 		"rw_queue", "rw_take", "other_kind", "rw_claim")
 	SemaphoreCancel = luaScript("semaphore_kind", "message", "queue", "rw", "semaphore_fits", "rw_queue", "rw_cancel")
 	SemaphorePoll   = luaScript("number", "semaphore_kind", "message", "queue", "rw", "semaphore_fits",
 		"rw_queue", "polled", "rw_poll")
 	SemaphoreRenew   = luaScript("absent", "number", "semaphore_kind", "message", "queue", "rw", "rw_renew").orAlone()
-	SemaphoreRelease = luaScript("absent", "semaphore_leave", "semaphore_release", "semaphore_kind", "message",
-		"queue", "rw", "semaphore_fits", "rw_queue", "semaphore_release_queue").orAlone()
+	SemaphoreRelease = luaScript("absent", "rw_leave", "rw_leave_early", "semaphore_release", "semaphore_kind",
+		"message", "queue", "rw", "semaphore_fits", "rw_queue", "semaphore_release_queue").orAlone()
 
 	ReentrantTransfer = luaScript("absent", "number", "lengthen", "fence", "fence_given", "reentrant_transfer")
 )
