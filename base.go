@@ -37,9 +37,9 @@ func (b *base) TryLock(ctx context.Context) error {
 	return err
 }
 
-// Unlock ends what Lock or TryLock acquired, as [RedisLock.Unlock] does. A
-// reentrant lock leaves the owner's newest level, whichever object of this name
-// and client acquired it.
+// Unlock ends what Lock or TryLock acquired, as [RedisLock.Unlock] does. Of a
+// [ReentrantLock] and an [RWLock] it ends the owner's newest level, whichever
+// object of this name and client acquired it.
 func (b *base) Unlock(ctx context.Context) error {
 	if err := b.ready(ctx); err != nil {
 		return wrap("unlock", b.target.Key, err)
@@ -58,7 +58,7 @@ func (b *base) TryDo(ctx context.Context, fn func(context.Context) error) error 
 }
 
 // Acquire is Lock for callers that want the [Hold], as [RedisLock.Acquire] is.
-// For a reentrant lock the hold is one level.
+// Of a [ReentrantLock] and an [RWLock] the hold is one level.
 func (b *base) Acquire(ctx context.Context) (Hold, error) {
 	return b.hold(ctx, b.target.Settings.Block)
 }

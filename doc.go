@@ -1,18 +1,19 @@
 // Package relock provides distributed locks backed by Redis. At most one
-// goroutine, on one machine, holds a lock at a time.
+// goroutine, on one machine, holds a lock at a time. The exceptions are the
+// readers of an [RWLock], and the holders of a [Semaphore].
 //
 //	client, err := relock.NewClientURL("redis://localhost:6379", relock.WithLogger(slog.Default()))
 //	...
 //	err = client.Ping(ctx)
 //	...
-//	lock := relock.NewRedisLock("nightly-report", client, relock.WithBlock())
+//	lock := relock.NewRedisLock("reports", client, relock.WithBlock())
 //	err = lock.Do(ctx, func(ctx context.Context) error {
 //		return report(ctx) // ctx is cancelled when the lock is lost
 //	})
 //
 // Begin with [RedisLock.Do]: it acquires the lock, runs a function, and
 // unlocks. Without [WithBlock] it makes one attempt and does not wait. All
-// kinds of lock have Do, and [Do] does the same with a [Locker].
+// kinds of lock have Do. [Do] does the same with a [Locker], but always waits.
 //
 // # Which lock
 //
@@ -64,7 +65,8 @@
 // A lock is a key in Redis with an expiry, the lease. By default the lease is
 // 30 seconds, and the client's watchdog renews it every third of that until
 // Unlock. So the lock of a dead process is free after at most 30 seconds
-// ([WithWatchdog]). With [WithExpiry] the lease is fixed and never renewed.
+// ([WithWatchdog]), or when a longer [WithMinHold] is over. With [WithExpiry]
+// the lease is fixed and never renewed.
 //
 // The holder assumes the worst about its lease. A hold is valid until a moment
 // that counts from before the request was sent. That moment comes 1 % of the
@@ -86,8 +88,9 @@
 //	Lock, TryLock, Acquire, TryAcquire, and Do or TryDo if fn was not run
 //	(NotRun is true)
 //	  nil                            the lock is held
-//	  ErrLockAcquiredByOthers        others hold it: at the one attempt, or until
-//	                                 WithBlockTimeout was over
+//	  ErrLockAcquiredByOthers        others hold it, or a minimum hold keeps it: at
+//	                                 the one attempt, or until WithBlockTimeout
+//	                                 was over
 //	  ctx.Err(), context.Cause(ctx)  ctx was cancelled first; the error also
 //	                                 matches the last reason seen. If it was
 //	                                 cancelled before the call, nothing was sent
@@ -129,7 +132,8 @@
 //
 //	Do, TryDo after fn has run (NotRun is false)
 //	  fn's own error, unchanged      held to the end; also if the release was not
-//	                                 confirmed, which is logged
+//	                                 confirmed, which only WithLogger and
+//	                                 WithObserver show
 //	  joined with ErrLockLost        the hold was lost before Do ended, and fn's
 //	                                 error does not say so
 //	  joined with ErrClosed          the client was closed before Do ended

@@ -13,14 +13,16 @@ import (
 // The reasons for which an operation fails. Each has one meaning. Test for them
 // with [errors.Is].
 var (
-	// ErrLockAcquiredByOthers reports that another owner holds the lock. A call
-	// that does not wait found it held at its one attempt. A call that waited
-	// found it held until its wait was over.
+	// ErrLockAcquiredByOthers reports that another owner holds the lock. Or
+	// nobody does, but it is kept for a minimum hold, or reserved for a waiter:
+	// see [State]. A call that does not wait found it so at its one attempt. A
+	// call that waited found it so until its wait was over.
 	ErrLockAcquiredByOthers = errs.ErrLockAcquiredByOthers
 
 	// ErrNotHeld reports that there is nothing to unlock, extend or end by
-	// force: never locked, already unlocked, or lost. It is also the cause of a
-	// hold's context after Unlock.
+	// force: never locked, already unlocked, or lost. After a loss the error
+	// matches [ErrLockLost] too: test for that first. ErrNotHeld is also the
+	// cause of a hold's context after Unlock.
 	ErrNotHeld = errs.ErrNotHeld
 
 	// ErrLockLost reports that a hold ended before its Unlock. It could not be

@@ -322,7 +322,7 @@ func ExampleNewRedLock() {
 	defer stop()
 	ctx := context.Background()
 
-	lock := relock.NewRedLock("nightly-report", clients, relock.WithBlockTimeout(30*time.Second),
+	lock := relock.NewRedLock("reports", clients, relock.WithBlockTimeout(30*time.Second),
 		relock.WithMaxLease(3*time.Second), relock.WithWatchdog(3*time.Second))
 	_ = clients[1].Close() // as if its server were gone
 	err := lock.Do(ctx, func(ctx context.Context) error {
@@ -343,7 +343,7 @@ func ExampleRedLock() {
 	defer stop()
 	ctx := context.Background()
 
-	lock := relock.NewRedLock("nightly-report", clients, relock.WithMaxLease(time.Hour))
+	lock := relock.NewRedLock("reports", clients, relock.WithMaxLease(time.Hour))
 	fmt.Println(lock.Validate())
 	err := lock.TryLock(ctx)
 	var node *relock.NodeError

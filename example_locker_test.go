@@ -124,7 +124,7 @@ func ExampleDo_nested() {
 // which it uses.
 func ExampleNewLocker() {
 	nightly := func(ctx context.Context, locks relock.Locker) error {
-		return relock.Do(ctx, locks, "nightly-report", func(context.Context) error {
+		return relock.Do(ctx, locks, "reports", func(context.Context) error {
 			fmt.Println("only one process is here")
 			return nil
 		})

@@ -23,7 +23,7 @@ func ExampleNewClientSentinel() {
 
 	// This master has no replica. Otherwise use relock.WithReplicas for all
 	// replicas, so that whichever is promoted has the lock.
-	lock := relock.NewRedisLock("nightly-report", client, relock.WithBlock())
+	lock := relock.NewRedisLock("reports", client, relock.WithBlock())
 	err = lock.Do(context.Background(), func(ctx context.Context) error {
 		fmt.Println("only one process is here")
 		return ctx.Err()

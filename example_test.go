@@ -39,7 +39,7 @@ func Example() {
 	client := newClient()
 	defer client.Close()
 
-	lock := relock.NewRedisLock("nightly-report", client, relock.WithBlock())
+	lock := relock.NewRedisLock("reports", client, relock.WithBlock())
 	err := lock.Do(context.Background(), func(ctx context.Context) error {
 		fmt.Println("only one process is here")
 		return ctx.Err() // ctx is cancelled when the lock is lost

@@ -93,8 +93,8 @@ func (h hold) String() string { return h.level.String() }
 // HoldFromContext returns the newest hold of the lock with this name that ctx
 // carries, and reports whether there is one. The context of Do's function and
 // [Hold.Context] carry a hold, as do contexts made from them. The hold of a
-// [MultiLock] is found by the name of any of its keys. A hold that has ended is
-// found too: see [Hold.Err].
+// [MultiLock] is found by the name of any of its keys. A hold that was lost or
+// unlocked is found too: only [Hold.Err] reports that.
 func HoldFromContext(ctx context.Context, key string) (Hold, bool) {
 	if ctx == nil {
 		return nil, false

@@ -13,8 +13,8 @@ import (
 
 // Leader is a candidate in an election. Of all Leaders with the same key, whose
 // Lockers share a backend, at most one leads at a time. The exceptions are
-// those of a lock: an operator who forces it open, and a failover that loses
-// it. A Leader can be used from any goroutine, and needs no closing.
+// those of a lock: an operator who forces it open [WithoutAck], and a failover
+// that loses it. A Leader can be used from any goroutine, and needs no closing.
 type Leader struct {
 	locker Locker
 	key    string

@@ -7,9 +7,9 @@ import (
 	"github.com/relock-go/relock/internal/lockspec"
 )
 
-// Mutex has the methods that all kinds of lock share. The kind's Validate, or
-// otherwise the first call, reports all mistakes in the key and the options in
-// one error.
+// Mutex has the methods that all kinds of lock but [Semaphore] share. The
+// kind's Validate, or otherwise the first call, reports all mistakes in the key
+// and the options in one error.
 type Mutex interface {
 	// Lock makes one attempt. With [WithBlock], and for [FromLocker], it waits
 	// until it gets the lock or ctx is cancelled. A Mutex does not show which:
@@ -61,16 +61,16 @@ func NewRedisLock(key string, client *Client, opts ...LockOption) *RedisLock {
 // If fn was not run, the error is an [*Error] with Op "lock", and [NotRun]
 // reports it. Otherwise it is fn's own error. If the hold was lost before the
 // end, that is joined with [ErrLockLost], unless fn's error matches it already.
-// A release that is not confirmed is logged. If fn panics, the lock is
-// unlocked.
+// A release that is not confirmed is shown by [WithLogger] and [WithObserver]
+// only. If fn panics, the lock is unlocked.
 func (l *RedisLock) Do(ctx context.Context, fn func(context.Context) error) error {
 	return l.base.Do(ctx, fn)
 }
 
 // Acquire is Lock for callers that want the [Hold]. Unlock the hold, not the
 // lock: the hold is not stored in the object, and goroutines that share the
-// object compete for it. ctx ends only the wait. The hold goes on until its
-// Unlock, also when ctx is cancelled.
+// object compete for it. ctx ends only the wait, while that of Do ends the work
+// too. The hold goes on until its Unlock, also when ctx is cancelled.
 func (l *RedisLock) Acquire(ctx context.Context) (Hold, error) { return l.base.Acquire(ctx) }
 
 // Unlock releases what Lock or TryLock of this object acquired. It ends the

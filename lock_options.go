@@ -8,7 +8,9 @@ import (
 
 // A LockOption configures one lock. Given to a [Client] it is the default of
 // its locks. A lock's own option overrides the default. A kind of lock ignores
-// a default that it does not support. A nil option is [ErrInvalid].
+// a default that it does not support. So a [Locker] waits for longer than a
+// default [WithBlockTimeout], a [RedLock] ignores a default [WithReplicas], and
+// an [RWLock] a default [WithMinHold]. A nil option is [ErrInvalid].
 type LockOption interface {
 	ClientOption
 	applyLock(*lockspec.Options)
@@ -40,7 +42,8 @@ func WithBlock() LockOption { return lockOption{name: lockspec.OptBlock} }
 
 // WithBlockTimeout makes Lock wait for at most d. Then it fails with
 // [ErrLockAcquiredByOthers] or the last error of the server. It implies
-// [WithBlock].
+// [WithBlock]. A [Locker] does not have it: give its Lock a context with a
+// timeout.
 func WithBlockTimeout(d time.Duration) LockOption {
 	return lockOption{lockspec.OptBlock | lockspec.OptBlockTimeout, func(c *lockspec.Options) { c.BlockTimeout = d }}
 }
@@ -74,9 +77,10 @@ func WithPollInterval(d time.Duration) LockOption {
 
 // WithMaxHold ends and releases a hold that is not unlocked within d. Its error
 // matches [ErrMaxHold] and [ErrLockLost]. It limits the effect of a forgotten
-// Unlock or a stuck goroutine. By default there is no limit: a forgotten hold
-// is renewed until the process ends. One that is older than 100 leases is
-// logged.
+// Unlock. It does not end the work: the context of the hold is cancelled, and a
+// function that goes on runs beside the next holder. By default there is no
+// limit: a forgotten hold is renewed until the process ends. One that is older
+// than 100 leases is logged.
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption{lockspec.OptMaxHold, func(c *lockspec.Options) { c.MaxHold = d }}
 }
@@ -86,14 +90,16 @@ func WithMaxHold(d time.Duration) LockOption {
 // returns immediately, and others get the lock when d is over. d must be whole
 // milliseconds, 10ms to 10 years, and no more than [WithMaxHold]. If d is above
 // the lease, the key is taken for d from the start. So neither a crash nor an
-// outage cuts it short. By default there is no minimum. For a [Semaphore] d
-// counts from the grant, by the server's clock.
+// outage cuts it short. For a [RedLock], d above [WithMaxLease] is
+// [ErrInvalid]. By default there is no minimum. For a [Semaphore] d counts from
+// the grant, by the server's clock.
 //
 // Use it if several replicas have a job that is to run once per period. Call
 // TryDo at each tick, with nine tenths of the period as d. With the whole
 // period, runs are skipped: the key is taken a moment after a tick, and is
-// still there at the next one. With a much shorter d, the job can run twice,
-// because the clocks of the replicas differ.
+// still there at the next one. d must be longer than the clocks of the replicas
+// differ, or the job can run twice. A job that failed or crashed runs again
+// after d at the earliest. So for a period of a day, an hour is better.
 //
 // The error of a refused attempt says until when the lock is kept, and so does
 // that of a wait that reached its block timeout. That costs one more request,

@@ -20,8 +20,9 @@ func WithExpiry(d time.Duration) LockOption {
 
 // WithWatchdog sets the lease that the client's watchdog renews. d is the
 // lease, not the interval: it is renewed every third of d, each minute at
-// least. If the process dies, the lock is free after at most d. d must be whole
-// milliseconds, 10ms to 10 years. The default is 30s.
+// least. If the process dies, the lock is free after at most d, or when a
+// longer [WithMinHold] is over. d must be whole milliseconds, 10ms to 10 years.
+// The default is 30s.
 func WithWatchdog(d time.Duration) LockOption {
 	return lockOption{lockspec.OptWatchdog, func(c *lockspec.Options) { c.Watchdog = d }}
 }

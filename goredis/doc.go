@@ -8,7 +8,7 @@
 //		return err
 //	}
 //	defer client.Close()
-//	lock := relock.NewRedisLock("nightly-report", client, relock.WithBlock())
+//	lock := relock.NewRedisLock("reports", client, relock.WithBlock())
 //
 // A client of a Cluster is used likewise. For Sentinels, [NewClientSentinel]
 // takes the options of redis.NewFailoverClient.

@@ -30,7 +30,7 @@ func ExampleNewClient() {
 	}
 	defer client.Close()
 
-	lock := relock.NewRedisLock("nightly-report", client, relock.WithBlock())
+	lock := relock.NewRedisLock("reports", client, relock.WithBlock())
 	err = lock.Do(context.Background(), func(ctx context.Context) error {
 		return rdb.Set(ctx, "report", "done", 0).Err()
 	})
@@ -53,7 +53,7 @@ func ExampleNewClientSentinel() {
 	}
 	defer client.Close()
 	// Both replicas, so that whichever is promoted has the lock.
-	lock := relock.NewRedisLock("nightly-report", client, relock.WithBlock(), relock.WithReplicas(2, time.Second))
+	lock := relock.NewRedisLock("reports", client, relock.WithBlock(), relock.WithReplicas(2, time.Second))
 	fmt.Println("made without a network call:", lock.Validate())
 	// Output: made without a network call: <nil>
 }

@@ -29,7 +29,7 @@ func run(ctx context.Context, out io.Writer, url string) error {
 	lines := log.New(out, "", 0)
 	var replicas sync.WaitGroup
 	var runs atomic.Int32
-	report := func(ctx context.Context) error { lines.Println("report", runs.Add(1)); return ctx.Err() }
+	report := func(ctx context.Context) error { lines.Println("report", runs.Add(1)); return context.Cause(ctx) }
 	for range 3 {
 		client, err := relock.NewClientURL(url) // each replica is a process in real life
 		if err != nil {

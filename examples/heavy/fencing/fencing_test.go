@@ -16,5 +16,5 @@ func TestFencing(t *testing.T) {
 	t.Parallel()
 	require.EqualError(t, setBalance(t.Context(), nil, 1), "not under a lock")
 	runs.OnBoth(t, run,
-		runs.Prints("next holder: <nil>\npaused holder: too late: another holder has written\nlost: true\n"))
+		runs.Prints("next holder: <nil>\npaused holder: too late, no token, or no such row\nlost: true\n"))
 }

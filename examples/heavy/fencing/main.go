@@ -44,8 +44,8 @@ func run(ctx context.Context, out io.Writer, url string) error {
 }
 
 func setBalance(ctx context.Context, db *sql.DB, balance int) error {
-	hold, held := relock.HoldFromContext(ctx, "account:7")
-	if !held {
+	hold, found := relock.HoldFromContext(ctx, "account:7")
+	if !found {
 		return errors.New("not under a lock")
 	}
 	result, err := db.ExecContext(ctx,
@@ -54,7 +54,7 @@ func setBalance(ctx context.Context, db *sql.DB, balance int) error {
 		return err
 	}
 	if n, err := result.RowsAffected(); n == 0 {
-		return errors.Join(errors.New("too late: another holder has written"), err)
+		return errors.Join(errors.New("too late, no token, or no such row"), err)
 	}
 	return nil
 }
