@@ -1,7 +1,7 @@
 -- Shared by the scripts of a read/write lock, on top of queue.lua: queue,
 -- heartbeats and messages are the same. A semaphore shares them too, with
--- semaphore_kind.lua and semaphore_fits.lua in place of rw_kind.lua and
--- rw_fits.lua. Their keys:
+-- semaphore_kind.lua, semaphore_fits.lua and semaphore_fits_beside.lua in place
+-- of rw_kind.lua, rw_fits.lua and rw_fits_beside.lua. Their keys:
 --
 -- KEYS[1] the lock: a sorted set. Each entry ends at its score, a time of the
 --   server in us.
