@@ -130,13 +130,9 @@ go test $race -shuffle=on "$root/etcd/test"
 # These usually wait. goredis runs once more with the oldest go-redis that it
 # supports, and with the newest, without the suite and the storms. The workspace
 # has one in between. The same is true of otel and OpenTelemetry.
-#
-# Tests that count the goroutines of their process run in a separate one.
-leaks='Leaves?NothingBehind'
 # shellcheck disable=SC2086 # no word for the race detector, or one
 in_version() { GOWORK=off go test -C "$@" $race -shuffle=on -parallel "$(side_by_side 3)" -skip 'Conformance|HandOffs' .; }
 apart() {
-	go test $race -run "$leaks" "$root/proof"
 	in_version goredis
 	in_version otel
 	[ -z "$newest" ] || {
@@ -154,4 +150,4 @@ go test $race -shuffle=on -p 3 $longest $others || failed=1
 wait "$beside" && [ -z "$failed" ] || exit 1
 # It measures, so it runs alone, and without what "make test-heavy" runs at full
 # length.
-go test $race -shuffle=on -parallel "$(side_by_side 4)" -skip "$leaks|${HEAVY:-$leaks}" "$root/proof"
+go test $race -shuffle=on -parallel "$(side_by_side 4)" -skip "${HEAVY:-}" "$root/proof"
