@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,11 +35,31 @@ func sweep(except []int) {
 	}
 }
 
-// children returns the children of this process, as /proc has them. A child
-// that has ended is among them until it is waited for.
-func children() (pids []int) {
+// children returns the children of this process. One that has ended is among
+// them until it is waited for.
+func children() []int {
+	lists, _ := filepath.Glob("/proc/self/task/*/children") // fails for no pattern that is right
+	if len(lists) == 0 {
+		return childrenByParent()
+	}
+	var pids []int
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // a thread that has ended left its children to another one
+		for _, field := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// childrenByParent is for kernels that have no such lists. It reads a file of
+// each process of the machine, which may take longer than the margin of a lease
+// if there are thousands of them, or if the machine is busy.
+func childrenByParent() (pids []int) {
 	self := strconv.Itoa(os.Getpid())
-	files, _ := filepath.Glob("/proc/[0-9]*/stat") // fails for no pattern that is right
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range files {
 		stat, err := os.ReadFile(file)
 		if err != nil {

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // aside leaves the group of its parent, as timeout(1) does.
@@ -51,7 +55,7 @@ func TestNestedRuns(t *testing.T) {
 			b := newBench(t)
 			below := b.relock(append([]string{"run", "--lease", "2m", "inner", "--"}, stubborn...)...)
 			p := b.run(append([]string{"--lease", shortLease.String(), "outer", "--"}, below...)...)
-			group := p.leader()
+			group := b.pair(p)
 			harm(b, p, group)
 			if name == "the outer lock is lost" {
 				require.Equal(t, codeLost, p.code())
@@ -60,6 +64,32 @@ func TestNestedRuns(t *testing.T) {
 			}
 			b.requireGoneInTime("outer", group)
 		})
+	}
+}
+
+// Both ways of finding children find those that a thread of this process has
+// started, also when they have ended.
+func TestChildrenAreFound(t *testing.T) {
+	t.Parallel()
+	runs := exec.Command("sleep", "100")
+	ended := exec.Command("true")
+	for _, c := range []*exec.Cmd{runs, ended} {
+		require.NoError(t, c.Start())
+	}
+	defer func() {
+		require.NoError(t, runs.Process.Kill())
+		require.Error(t, runs.Wait())
+		require.NoError(t, ended.Wait())
+	}()
+	testkit.Eventually(t, testkit.Patience, func() bool {
+		s, found := readStat(filepath.Join("/proc", strconv.Itoa(ended.Process.Pid), "stat"))
+		return found && s.ended()
+	}, "true does not end")
+	for name, find := range map[string]func() []int{"lists": children, "by parent": childrenByParent} {
+		found := find()
+		require.Contains(t, found, runs.Process.Pid, name)
+		require.Contains(t, found, ended.Process.Pid, name)
+		require.NotContains(t, found, 1, name)
 	}
 }
 

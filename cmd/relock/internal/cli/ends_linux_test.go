@@ -20,14 +20,22 @@ const shortLease = 5 * time.Second
 func (b *bench) under(key string) (p *process, group int) {
 	b.Helper()
 	p = b.run(append([]string{"--lease", shortLease.String(), key, "--"}, stubborn...)...)
-	return p, p.leader()
+	return p, b.pair(p)
+}
+
+// pair waits until a stubborn command runs, with a child, and returns its
+// group.
+func (b *bench) pair(p *process) (group int) {
+	b.Helper()
+	group = p.leader()
+	require.Greater(b, len(members(b, group)), 1)
+	return group
 }
 
 // requireGoneInTime waits until others get the lock. No process of the group is
 // left then, unless this machine is late.
 func (b *bench) requireGoneInTime(key string, group int) {
 	b.Helper()
-	require.Greater(b, len(members(b, group)), 1)
 	watch := testkit.NewStopwatch(b)
 	b.hold(key)
 	if free := time.Now(); len(members(b, group)) > 0 {
