@@ -7,11 +7,11 @@ import (
 	"io"
 	"net"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock/internal/redis/driver"
+	"github.com/relock-go/relock/internal/test/faults"
 	"github.com/relock-go/relock/internal/test/redistest"
 	"github.com/relock-go/relock/internal/test/testkit"
 )
@@ -21,10 +21,14 @@ import (
 func TestLeavingANewConnection(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	d := newTestPool(t, s)
+	proxy := faults.Start(t, s.Network, s.Address)
+	d := newTestPool(t, &redistest.Server{Network: proxy.Network, Address: proxy.Address})
 	s.Pause(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		defer leave()
+		proxy.Await(faults.Command("ECHO"), 1, testkit.Patience)
+	}()
 	o := d.Call(ctx, driver.Limits{}, echo("left"))
 	s.Resume(t)
 	require.ErrorIs(t, o.Err, driver.ErrAbandoned)
@@ -42,6 +46,8 @@ func TestLeavingANewConnection(t *testing.T) {
 func TestLeavingInTheMiddleOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	left := make(chan struct{})
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
 	s := redistest.Serve(t, redistest.Listen(t), func(conn net.Conn) {
 		lines := bufio.NewReader(conn)
 		request := func() {
@@ -51,6 +57,7 @@ func TestLeavingInTheMiddleOfAnAnswer(t *testing.T) {
 		}
 		request()
 		_, _ = fmt.Fprint(conn, "$4\r\nle")
+		leave()
 		<-left
 		_, _ = fmt.Fprint(conn, "ft\r\n")
 		request()
@@ -58,8 +65,6 @@ func TestLeavingInTheMiddleOfAnAnswer(t *testing.T) {
 		_, _ = io.Copy(io.Discard, conn)
 	})
 	d := newTestPool(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
 	o := d.Call(ctx, driver.Limits{}, echo("left"))
 	close(left)
 	require.ErrorIs(t, o.Err, driver.ErrAbandoned)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/relock-go/relock"
+	"github.com/relock-go/relock/internal/test/testkit"
 )
 
 // AnyLock is what every kind of lock has.
@@ -65,10 +67,19 @@ func Numbered(begin string, n int) (names []string) {
 // Unbounded returns a context that is never cancelled.
 func Unbounded(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }
 
-// Take acquires a lock, as with its Acquire.
+// Take acquires a lock, as with its Acquire. On a busy machine, the answer may
+// come after the command timeout. What such an attempt leaves is soon gone, so
+// Take tries again.
 func Take(t testing.TB, acquire func(context.Context) (relock.Hold, error)) relock.Hold {
 	t.Helper()
 	h, err := acquire(t.Context())
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Logf("tries again after: %v", err)
+		testkit.Eventually(t, testkit.Patience, func() bool {
+			h, err = acquire(t.Context())
+			return err == nil
+		}, "it does not get the lock")
+	}
 	require.NoError(t, err)
 	return h
 }
