@@ -188,10 +188,10 @@ const (
 // that applies.
 //
 //	ok           err is nil
+//	lost         ErrLockLost
 //	canceled     context.Canceled is anywhere in the chain, or an error that
 //	             says it is one, as the cause of signal.NotifyContext does
 //	timeout      context.DeadlineExceeded is; a block timeout is busy
-//	lost         ErrLockLost
 //	unconfirmed  ErrUnconfirmed
 //	closed       ErrClosed
 //	denied       ErrDenied
@@ -201,14 +201,16 @@ const (
 //	             server for which IsRetryableErr is true
 //	other        everything else
 //
-// A context comes first. So a wait that was cancelled is canceled, although it
-// also matches [ErrLockAcquiredByOthers]. The same is true of a Do whose
-// function returns ctx.Err() after a loss: return [context.Cause] to get lost.
+// So a Do whose function returns ctx.Err() after a loss is lost. A wait that
+// was cancelled is canceled, although it also matches
+// [ErrLockAcquiredByOthers].
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return OutcomeOK
 	}
 	switch end := lockspec.ContextEnd(err); {
+	case errors.Is(err, ErrLockLost):
+		return OutcomeLost
 	case errors.Is(end, context.Canceled):
 		return OutcomeCanceled
 	case errors.Is(end, context.DeadlineExceeded):
@@ -229,7 +231,6 @@ var outcomes = []struct {
 	reason  error
 	outcome Outcome
 }{
-	{ErrLockLost, OutcomeLost},
 	{ErrUnconfirmed, OutcomeUnconfirmed},
 	{ErrClosed, OutcomeClosed},
 	{ErrDenied, OutcomeDenied},
