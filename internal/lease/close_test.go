@@ -205,6 +205,7 @@ func TestCloseLogsWhatIsPending(t *testing.T) {
 	require.NoError(t, c.Close())
 	s.Resume(t)
 	require.Contains(t, log.String(), `key="my key"`)
+	require.Contains(t, log.String(), "the key may stay until its lease ends")
 }
 
 // stubborn is a connection of the user's that sends when it is unblocked, also
@@ -249,6 +250,7 @@ func TestCloseLogsWhatIsUnderWay(t *testing.T) {
 	testkit.Eventually(t, testkit.Patience, func() bool { return b.Stuck.Load() == 1 }, "is being sent")
 	require.NoError(t, c.Close())
 	require.Contains(t, log.String(), `key="my key"`)
+	require.Contains(t, log.String(), "the key may stay until its lease ends")
 }
 
 // Close takes its own calls out of the queue before it releases the lock. The

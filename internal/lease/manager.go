@@ -63,7 +63,7 @@ func (m *Manager) Close() error {
 		m.warnOfHeld(held)
 	}
 	for _, key := range m.Retrier.Unconfirmed() {
-		m.Logger.Warn("relock: closed before a release was confirmed", "key", key)
+		m.Logger.Warn("relock: closed before a release was confirmed; the key may stay until its lease ends", "key", key)
 	}
 	return err
 }
