@@ -71,7 +71,7 @@ func (r *Report) Done(op string, err error) {
 }
 
 // Set is Done for a caller that holds a mutex. It reports whether the caller
-// must call Tell.
+// must call Notify.
 func (r *Report) Set(op string, err error) (tell bool) {
 	if r == nil {
 		return false

@@ -33,7 +33,9 @@ func (h *Hold) StopRenewing() {
 	l := h.Lease()
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	h.watched = false
+	s := *h.settings
+	s.Watched = false
+	h.settings = &s
 	l.unwatch(h.settings.Lease)
 }
 

@@ -25,7 +25,6 @@ type Hold struct {
 	report   *holds.Report // for the observer; nil if there is none
 
 	// Guarded by the mutex of the grant.
-	watched  bool
 	unlocked bool
 	lost     *error // of the Unlock that found the hold lost or the client closed; rare, so it takes no more room
 	ends     holds.Contexts
@@ -65,7 +64,7 @@ type grant interface {
 func (h *Hold) begin(ctx context.Context, of grant, sent, granted time.Time, s *lockspec.Spec, fence int64) {
 	v := of.Valid()
 	*h = Hold{
-		grant: of, values: ctx, settings: s, watched: s.Watched, fence: fence,
+		grant: of, values: ctx, settings: s, fence: fence,
 		report: of.ofClient().Hooks.report(ctx, v.Name, s.KindName(), granted),
 	}
 	if s.MaxHold > 0 {

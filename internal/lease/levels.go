@@ -63,7 +63,7 @@ func (l *Lease) add(ctx context.Context, sent, granted time.Time, s *lockspec.Sp
 	h := l.levels.next()
 	h.begin(ctx, l, sent, granted, s, l.tokens.Fence)
 	l.levels.Push(h)
-	if h.watched {
+	if h.settings.Watched {
 		l.Watch(h.settings.Lease)
 	}
 	return h
@@ -108,7 +108,7 @@ func (l *Lease) drop(h *Hold) {
 
 // levelEnded notes that a level has ended; Mu must be held.
 func (l *Lease) levelEnded(h *Hold) {
-	if h.watched {
+	if h.settings.Watched {
 		l.unwatch(h.settings.Lease)
 	}
 }
@@ -121,7 +121,7 @@ func (l *Lease) unwatch(length time.Duration) {
 		return
 	}
 	for _, h := range l.levels.All {
-		if h.watched && h.ends.Err() == nil {
+		if h.settings.Watched && h.ends.Err() == nil {
 			l.Watch(h.settings.Lease)
 		}
 	}

@@ -45,7 +45,7 @@ func (p Protocol) Detach(
 }
 
 // Release is release.lua. In front of it stands release_alone.lua, which frees
-// a lock that nobody waits for. Otherwise give_back of queue.lua hands it on.
+// a lock that nobody waits for. Otherwise release of queue.lua hands it off.
 func (p Protocol) Release(_ lease.Levels, _ int, keep time.Duration) script.Call {
 	return p.release(keep, "")
 }

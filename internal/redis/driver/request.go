@@ -17,7 +17,7 @@ type Request struct {
 	Ack     *Ack                 // waits for replicas once it was granted; nil for most requests
 	Granted func(reply any) bool // reports whether the reply is a grant; used only for an Ack
 	Waits   time.Duration        // that the server may take on top of the time of a command
-	Asking  bool                 // ASKING is written in front of it; only for callAsking
+	Asking  bool                 // ASKING is written in front of it; only for CallAsking
 }
 
 // Key returns the key that decides which node the request goes to: that of a

@@ -92,7 +92,7 @@ func (s *Search) Begin() {
 
 // Conclude ends a look, which failed for a reason or nil; mu is held.
 func (s *Search) Conclude(failed *LookError) {
-	var err error // not a nil *lookError
+	var err error // not a nil *LookError
 	if failed != nil {
 		err = failed
 		s.warn(failed)

@@ -172,7 +172,7 @@ func (c *Conn) judge(reply any, err error) (any, error) {
 
 // Rest returns an error if an idle connection must not be used. There may have
 // been more than one answer to a request. Or there is something to read, which
-// may be that the server closed the connection. rest sends nothing.
+// may be that the server closed the connection. Rest sends nothing.
 func (c *Conn) Rest() error {
 	if c.answers.whole.Load() != c.asked.Load() || !c.answers.between() || c.quiet && c.socket.canRead() {
 		return errNotAtRest

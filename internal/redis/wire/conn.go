@@ -84,7 +84,7 @@ func (c *Conn) Flush() error {
 }
 
 // Call runs a command on behalf of a caller that can leave when ctx is
-// cancelled. The error is errInterrupted then, if the connection is still
+// cancelled. The error is ErrInterrupted then, if the connection is still
 // whole.
 func (c *Conn) Call(ctx context.Context, timeout time.Duration, r *driver.Request) (any, error) {
 	switch {
@@ -96,7 +96,7 @@ func (c *Conn) Call(ctx context.Context, timeout time.Duration, r *driver.Reques
 	return c.doBeside(ctx, timeout, *r)
 }
 
-// AskAnd is call for a command that follows ASKING. Both are written together.
+// AskAnd is Call for a command that follows ASKING. Both are written together.
 // It returns the first error of both, after both answers.
 func (c *Conn) AskAnd(ctx context.Context, timeout time.Duration, r *driver.Request) (any, error) {
 	c.add(&driver.Request{Cmd: "ASKING"})
@@ -111,7 +111,7 @@ func (c *Conn) AskAnd(ctx context.Context, timeout time.Duration, r *driver.Requ
 	return reply, err
 }
 
-// exchange is call on a connection whose socket can be waited on. What is
+// exchange is Call on a connection whose socket can be waited on. What is
 // written and read costs a system call each.
 func (c *Conn) exchange(ctx context.Context, deadline time.Time, r *driver.Request) (any, error) {
 	guard := c.guard(ctx)
