@@ -24,8 +24,9 @@ type base struct {
 func (b *base) Validate() error { return wrap("validate", b.target.Key, b.configErr()) }
 
 // Lock acquires the lock. It makes one attempt. With [WithBlock] it waits until
-// it gets the lock or ctx is cancelled. The package documentation lists its
-// errors under Outcomes.
+// it gets the lock or ctx is cancelled. Only Unlock shows a loss: Do and a
+// [Hold] have a context, which is cancelled in time. The package documentation
+// lists the errors under Outcomes.
 func (b *base) Lock(ctx context.Context) error {
 	_, err := b.call(ctx, b.target.Settings.Block, true)
 	return err
@@ -38,8 +39,8 @@ func (b *base) TryLock(ctx context.Context) error {
 }
 
 // Unlock ends what Lock or TryLock acquired, as [RedisLock.Unlock] does. Of a
-// [ReentrantLock] and an [RWLock] it ends the owner's newest level, whichever
-// object of this name and client acquired it.
+// [ReentrantLock] it ends the owner's newest level, of an [RWLock] the newest
+// one that writes, whichever object of this name and client acquired it.
 func (b *base) Unlock(ctx context.Context) error {
 	if err := b.ready(ctx); err != nil {
 		return wrap("unlock", b.target.Key, err)

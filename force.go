@@ -52,6 +52,8 @@ const maxReason = 256
 // its minimum hold, or reserved for a waiter. A waiter that may have learned of
 // its grant by a message is a holder, once it has taken the lock.
 //
+// Of a [RedLock] it ends the node's part: call it at each node.
+//
 // It returns [ErrNotHeld] if the lock is free or has kept permits only, and
 // [ErrKeyConflict] if the key is something else. ctx must not be that of the
 // hold, with which it ends. It returns [ErrUnconfirmed] if there was no answer:

@@ -3,6 +3,7 @@ package relock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -100,8 +101,8 @@ type Waiter struct {
 }
 
 // Inspect returns the state of the lock with this name in Redis: its holders,
-// since when, for how long without a renewal, and its waiters. The result may
-// be stale by the time Inspect returns.
+// since when, for how long without a renewal, and its waiters. Of a [RedLock]
+// it shows the node's part. The result may be stale by the time it returns.
 //
 // A lock that nobody holds is [StateFree], which is no error. Inspect returns
 // [ErrKeyConflict] if the key is something else.
@@ -148,11 +149,15 @@ func readInfo(i inspect.Info) Info {
 // [ErrKeyConflict]. Any other error ends the list.
 //
 // List reads all keys of the database, a few at a time, of one server after
-// another.
+// another. An empty pattern, which no name matches, is [ErrInvalid].
 func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		if err := c.ready(ctx, nil); err != nil {
 			yield(Info{}, wrap("list", "", err))
+			return
+		}
+		if pattern == "" {
+			yield(Info{}, wrap("list", "", errNoPattern))
 			return
 		}
 		for name, err := range c.locks().Names(ctx, pattern) {
@@ -166,6 +171,8 @@ func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[Info, error
 		}
 	}
 }
+
+var errNoPattern = fmt.Errorf("%w: pattern: is empty, and * matches all names", ErrInvalid)
 
 // listOne yields one lock, unless it is free by now. It reports whether to go
 // on.

@@ -315,6 +315,9 @@ func TestList(t *testing.T) {
 	require.Equal(t, names, list(t, c, "job:*"))
 	require.Equal(t, []string{"account"}, list(t, c, "acc*t"))
 	require.Empty(t, list(t, c, "nothing"))
+	for _, err := range c.List(t.Context(), "") {
+		require.ErrorContains(t, err, "list: invalid: pattern: is empty")
+	}
 	require.Equal(t, append([]string{"account"}, names...), list(t, c, "*"))
 	for _, err := range c.List(t.Context(), "job:*") {
 		require.NoError(t, err)

@@ -13,7 +13,8 @@ import (
 type Mutex interface {
 	// Lock makes one attempt. With [WithBlock], and for [FromLocker], it waits
 	// until it gets the lock or ctx is cancelled. A Mutex does not show which:
-	// a function that must wait takes a [Locker] instead.
+	// a function that must wait takes a [Locker] instead. Only Unlock shows a
+	// loss: Do has a context, which is cancelled in time.
 	Lock(ctx context.Context) error
 	// TryLock makes one attempt.
 	TryLock(ctx context.Context) error

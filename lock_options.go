@@ -37,7 +37,8 @@ func (o lockOption) applyLock(c *lockspec.Options) {
 func (o lockOption) applyClient(c *clientConfig) { o.applyLock(&c.locks) }
 
 // WithBlock makes Lock wait until it gets the lock or its context is cancelled.
-// By default it makes one attempt.
+// By default it makes one attempt. For a lock of a client with a default
+// [WithBlockTimeout], it lifts that limit.
 func WithBlock() LockOption { return lockOption{name: lockspec.OptBlock} }
 
 // WithBlockTimeout makes Lock wait for at most d. Then it fails with

@@ -76,8 +76,9 @@ func (l *locker) Logger() *slog.Logger { return l.base.client.engine.Logger }
 func (l *locker) String() string { return "locker of redis" }
 
 // Do runs fn while holding the lock with this name of l, as [RedisLock.Do]
-// does. It always waits for the lock. A release that is not confirmed is left
-// to the backend's log.
+// does. It always waits for the lock. A timeout of ctx limits the work as well:
+// Lock of l, with a shorter context, limits the wait alone. A release that is
+// not confirmed is left to the backend's log.
 func Do(ctx context.Context, l Locker, key string, fn func(context.Context) error) error {
 	if l == nil {
 		return notRun(wrap("lock", key, errNilLocker))

@@ -97,25 +97,10 @@ type RenewDone struct {
 // And returns an observer that calls the hooks of o and then those of other.
 func (o Observer) And(other Observer) Observer {
 	return Observer{
-		LockStart: inTurn(o.LockStart, other.LockStart),
-		LockDone:  inTurn(o.LockDone, other.LockDone),
-		HoldDone:  inTurn(o.HoldDone, other.HoldDone),
-		RenewDone: inTurn(o.RenewDone, other.RenewDone),
-	}
-}
-
-// inTurn returns a hook that calls first and then second. It returns nil if
-// there is none.
-func inTurn[E any](first, second func(context.Context, E)) func(context.Context, E) {
-	switch {
-	case first == nil:
-		return second
-	case second == nil:
-		return first
-	}
-	return func(ctx context.Context, e E) {
-		first(ctx, e)
-		second(ctx, e)
+		LockStart: holds.InTurn(o.LockStart, other.LockStart),
+		LockDone:  holds.InTurn(o.LockDone, other.LockDone),
+		HoldDone:  holds.InTurn(o.HoldDone, other.HoldDone),
+		RenewDone: holds.InTurn(o.RenewDone, other.RenewDone),
 	}
 }
 

@@ -13,7 +13,9 @@ import (
 // The owner is, in order of precedence: the hold that ctx carries,
 // [ContextWithOwner], the goroutine. The hold belongs to the owner, not to the
 // object. So packages of one program share it if each makes its own object with
-// the same name and client.
+// the same name and client. A goroutine may serve one request after another, as
+// those of net/http do: a hold that outlives the call needs
+// [ContextWithOwner], or a [RedisLock].
 //
 // The hold ends with the Unlock of the outermost level. The Unlock of an inner
 // level neither frees nor shortens the levels around it.

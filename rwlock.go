@@ -19,10 +19,11 @@ import (
 // the lock together, up to 64 of them.
 //
 // The owner is, in order of precedence: the hold that ctx carries,
-// [ContextWithOwner], the goroutine. An owner may acquire more levels of either
-// sort, and never queues for them. A writer may also read, and stays a reader
-// when it unlocks its write levels. A reader may write only while there is no
-// other reader. Otherwise Lock returns [ErrUpgrade] immediately.
+// [ContextWithOwner], the goroutine, as of a [ReentrantLock]. An owner may
+// acquire more levels of either sort, and never queues for them. A writer may
+// also read, and stays a reader when it unlocks its write levels. A reader may
+// write only while there is no other reader. Otherwise Lock returns
+// [ErrUpgrade] immediately.
 //
 // Each reader has its own lease. So a crashed reader blocks writers no longer
 // than its own lease.

@@ -60,11 +60,13 @@ func TestScriptsErrors(t *testing.T) {
 	refused("read/write, to release", []script.Call{x.Try()}, nil, []any{"-zmscore", "-zscore"}, x.Release())
 	refused("read/write, to release to one that waits", []script.Call{x.Try()}, []Wait{w}, []any{"-zrange"}, x.Release())
 	refused("read/write, to release beside another", []script.Call{x.Try(), y.Try()}, nil, []any{"-zrem"}, x.Release())
-	refused("read/write, for an expiry", []script.Call{y.Try()}, nil, []any{"-pexpire"}, x.Try(), w.Enqueue())
+	longer := x.Try()
+	longer.Args[1] = LongLease.Milliseconds() // the key's expiry is not late enough
+	refused("read/write, for an expiry", []script.Call{y.Try()}, nil, []any{"-pexpire"}, longer, w.Enqueue())
 	b := NewHeld(t, server, y)
 	b.Put("f", -time.Second, "r:c9:1")
 	b.Deny("-pexpire")
-	b.RequireDenied(x.Try())
+	b.RequireDenied(longer)
 	require.Equal(t, []string{y.Reads()}, b.Entries(), "the one that has ended has gone")
 	renew := y.Renew(LongLease)
 	renew.Key = b.Key

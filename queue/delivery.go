@@ -70,7 +70,9 @@ func (d *Delivery) announce() bool {
 // Context returns a context that is cancelled when the delivery is settled or
 // lost, before another attempt can begin. [context.Cause] then matches
 // [relock.ErrNotHeld], [relock.ErrLockLost] or [relock.ErrClosed]. It has the
-// values of the receiving call's context.
+// values of the receiving call's context. It knows nothing of [WithTimeout],
+// [WithGrace] and the lock of [WithLocker]: the context of Process's function
+// does.
 func (d *Delivery) Context() context.Context {
 	if d.isNone() {
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -88,7 +90,8 @@ func (d *Delivery) Context() context.Context {
 }
 
 // Err returns nil while the delivery is valid by the clock. Otherwise it
-// returns why it has ended. Check it right before a write.
+// returns why it has ended. Check it right before a write. Under [WithLocker],
+// check the hold of [relock.HoldFromContext] too.
 func (d *Delivery) Err() error {
 	if d.isNone() {
 		return wrapped("delivery", "", errNone)
@@ -102,7 +105,8 @@ func (d *Delivery) isNone() bool { return d == nil || d.protocol == nil }
 var errNone = fmt.Errorf("%w: delivery: was not received", relock.ErrInvalid)
 
 // Fence returns a number that rises with every attempt at any task of the
-// queue. It names the delivery, and never changes.
+// queue. It names the delivery, and never changes. It is not the token of the
+// lock of [WithLocker].
 func (d *Delivery) Fence() int64 {
 	if d.isNone() {
 		return 0
@@ -117,7 +121,9 @@ func (d *Delivery) Ack(context.Context) error {
 }
 
 // Nack reports that the attempt failed. The task is due again after the pause,
-// behind what is due by then, and blocks its key until it is done. It ignores
+// or now if that is below 0. It is behind what is due by then, and blocks its
+// key until it is done. A pause above 10 years is [relock.ErrInvalid], and
+// settles nothing. Nack ignores
 // [WithMaxAttempts]: call DeadLetter yourself. The text of why, up to 1,024
 // bytes, is kept until another attempt has failed or the task ends. It may be
 // nil. ctx has no effect.
@@ -125,10 +131,10 @@ func (d *Delivery) Nack(_ context.Context, after time.Duration, why error) error
 	if d.isNone() {
 		return d.Err()
 	}
-	if after < 0 || after > lockspec.MaxLease {
-		return d.queue.wrap("nack", fmt.Errorf("%w: after: %v is not 0 to %v", relock.ErrInvalid, after, lockspec.MaxLease))
+	if after > lockspec.MaxLease {
+		return d.queue.wrap("nack", fmt.Errorf("%w: after: %v is above %v", relock.ErrInvalid, after, lockspec.MaxLease))
 	}
-	argument := any(milliseconds(after))
+	argument := any(milliseconds(max(0, after)))
 	if reason := reasonOf(why); reason != "" {
 		argument = fmt.Sprintf("%d %s", argument, reason)
 	}

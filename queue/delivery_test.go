@@ -86,7 +86,10 @@ func TestSettles(t *testing.T) {
 	require.NoError(t, d.Nack(t.Context(), time.Millisecond, errors.New("why")))
 	d = receive(t, q, "a")
 	require.Equal(t, 2, d.Attempt)
-	require.ErrorIs(t, d.Nack(t.Context(), -1, nil), relock.ErrInvalid)
+	require.NoError(t, d.Nack(t.Context(), -time.Hour, nil), "due in the past is due now")
+	d = receive(t, q, "a")
+	require.Equal(t, 3, d.Attempt)
+	require.ErrorIs(t, d.Nack(t.Context(), 20*365*24*time.Hour, nil), relock.ErrInvalid, "which settles nothing")
 	before := time.Now()
 	require.NoError(t, d.DeadLetter(t.Context(), errors.New(strings.Repeat("x", 2000))))
 	none(t, q)
@@ -97,7 +100,7 @@ func TestSettles(t *testing.T) {
 	}
 	require.Len(t, letters, 1)
 	require.Equal(t, "a", letters[0].ID)
-	require.Equal(t, 2, letters[0].Attempts)
+	require.Equal(t, 3, letters[0].Attempts)
 	require.Equal(t, strings.Repeat("x", 1024), letters[0].Reason)
 	requireBetween(t, before, time.Now(), letters[0].DiedAt)
 
@@ -154,6 +157,7 @@ func TestDamagedRecords(t *testing.T) {
 	var received, finished []string
 	q := newQueue(t, s, queue.WithObserver(queue.Observer{
 		Received: func(_ context.Context, e queue.Received) { received = append(received, e.ID) },
+	}), queue.WithObserver(queue.Observer{ // adds to the first one
 		Finished: func(_ context.Context, e queue.Finished) { finished = append(finished, e.ID) },
 	}))
 	damaged := map[string]string{

@@ -11,7 +11,8 @@ import (
 // Test for them with [errors.Is].
 var (
 	// ErrDuplicate reports that the ID of a task is in use. It is queued, in
-	// flight, a dead letter, or was done within [WithUnique].
+	// flight, a dead letter, or was done within [WithUnique]. Of several tasks,
+	// others may have failed for other reasons: see [EnqueueError].
 	ErrDuplicate = errors.New("id is in use")
 
 	// ErrNotFound reports that there is no task with this ID.

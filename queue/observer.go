@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"time"
+
+	"github.com/relock-go/relock/internal/holds"
 )
 
 // Observer is a set of hooks that are called as a queue is used. Any hook may
@@ -23,6 +25,16 @@ type Observer struct {
 	// or hook does not return: a second after [WithTimeout], or after 100
 	// leases without it. It runs on a separate goroutine.
 	Overdue func(ctx context.Context, e Overdue)
+}
+
+// And returns an observer that calls the hooks of o and then those of other.
+func (o Observer) And(other Observer) Observer {
+	return Observer{
+		Enqueued: holds.InTurn(o.Enqueued, other.Enqueued),
+		Received: holds.InTurn(o.Received, other.Received),
+		Finished: holds.InTurn(o.Finished, other.Finished),
+		Overdue:  holds.InTurn(o.Overdue, other.Overdue),
+	}
 }
 
 // Enqueued describes a task that was queued.

@@ -92,8 +92,9 @@ func WithMaxInFlight(n int) Option { return func(s *settings) { s.inFlight = n }
 // process ID are stored anyway.
 func WithLabel(s string) Option { return func(o *settings) { o.label = lockspec.Escape(s) } }
 
-// WithObserver sets hooks for metrics, traces and audits.
-func WithObserver(o Observer) Option { return func(s *settings) { s.observer = o } }
+// WithObserver adds hooks for metrics, traces and audits. If it is given more
+// than once, all hooks are called, in order.
+func WithObserver(o Observer) Option { return func(s *settings) { s.observer = s.observer.And(o) } }
 
 // Backoff is the default pause after a failed attempt: a second, doubled for
 // each further attempt, at most an hour, and up to a fifth less at random.

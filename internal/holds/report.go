@@ -33,6 +33,21 @@ type Report struct {
 	over    bool     // the hold has ended, and end and failure are complete
 }
 
+// InTurn returns a hook that calls first and then second. It returns nil if
+// there is none.
+func InTurn[E any](first, second func(context.Context, E)) func(context.Context, E) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(ctx context.Context, e E) {
+		first(ctx, e)
+		second(ctx, e)
+	}
+}
+
 // failure is an error, and the operation that has found it.
 type failure struct {
 	op  string
