@@ -24,9 +24,9 @@ type base struct {
 func (b *base) Validate() error { return wrap("validate", b.target.Key, b.configErr()) }
 
 // Lock acquires the lock. It makes one attempt. With [WithBlock] it waits until
-// it gets the lock or ctx is cancelled. Only Unlock shows a loss: Do and a
-// [Hold] have a context, which is cancelled in time. The package documentation
-// lists the errors under Outcomes.
+// it gets the lock or ctx is cancelled. It returns no context: Unlock shows a
+// later loss, and the contexts of Do and of a [Hold] are cancelled in time. The
+// package documentation lists the errors under Outcomes.
 func (b *base) Lock(ctx context.Context) error {
 	_, err := b.call(ctx, b.target.Settings.Block, true)
 	return err

@@ -203,7 +203,7 @@ const (
 //
 // So a Do whose function returns ctx.Err() after a loss is lost. A wait that
 // was cancelled is canceled, although it also matches
-// [ErrLockAcquiredByOthers].
+// [ErrLockAcquiredByOthers]. If its context ended with a lost hold, it is lost.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return OutcomeOK

@@ -13,8 +13,9 @@ import (
 type Mutex interface {
 	// Lock makes one attempt. With [WithBlock], and for [FromLocker], it waits
 	// until it gets the lock or ctx is cancelled. A Mutex does not show which:
-	// a function that must wait takes a [Locker] instead. Only Unlock shows a
-	// loss: Do has a context, which is cancelled in time.
+	// a function that must wait takes a [Locker] instead. It returns no
+	// context, so Unlock is what shows a later loss. That of Do is cancelled in
+	// time.
 	Lock(ctx context.Context) error
 	// TryLock makes one attempt.
 	TryLock(ctx context.Context) error

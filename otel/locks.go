@@ -111,7 +111,8 @@ func (t *Telemetry) span(
 }
 
 // isFailure reports whether an outcome is an error. It is none if others hold
-// the lock, or if the caller did not want it any more.
+// the lock, or if the caller did not want it any more. A call that ended with
+// the loss of an outer hold is one.
 func isFailure(outcome string) bool {
 	switch relock.Outcome(outcome) {
 	case relock.OutcomeOK, relock.OutcomeBusy, relock.OutcomeCanceled, relock.OutcomeTimeout, relock.OutcomeClosed:

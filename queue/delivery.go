@@ -121,12 +121,11 @@ func (d *Delivery) Ack(context.Context) error {
 }
 
 // Nack reports that the attempt failed. The task is due again after the pause,
-// or now if that is below 0. It is behind what is due by then, and blocks its
-// key until it is done. A pause above 10 years is [relock.ErrInvalid], and
-// settles nothing. Nack ignores
-// [WithMaxAttempts]: call DeadLetter yourself. The text of why, up to 1,024
-// bytes, is kept until another attempt has failed or the task ends. It may be
-// nil. ctx has no effect.
+// or now if the pause is below 0. It is behind what is due by then, and blocks
+// its key until it is done. A pause above 10 years is [relock.ErrInvalid], and
+// settles nothing. Nack ignores [WithMaxAttempts]: call DeadLetter yourself.
+// The text of why, up to 1,024 bytes, is kept until another attempt has failed
+// or the task ends. It may be nil. ctx has no effect.
 func (d *Delivery) Nack(_ context.Context, after time.Duration, why error) error {
 	if d.isNone() {
 		return d.Err()

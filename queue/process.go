@@ -13,7 +13,8 @@ import (
 
 // Process receives tasks, and runs fn for each, until ctx is cancelled. The
 // context of fn has the values of ctx, and is cancelled when the delivery is
-// lost or settled, and after [WithTimeout] and [WithGrace].
+// lost or settled, when the lock of [WithLocker] is lost, and after
+// [WithTimeout] and [WithGrace].
 //
 // If fn returns nil, the task is acknowledged. If it returns an error, panics
 // or ends its goroutine, the task is due again after [WithBackoff]. After the

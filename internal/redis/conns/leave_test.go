@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,7 +58,7 @@ func TestLeavingInTheMiddleOfAnAnswer(t *testing.T) {
 		}
 		request()
 		_, _ = fmt.Fprint(conn, "$4\r\nle")
-		leave()
+		time.AfterFunc(50*time.Millisecond, leave) // by then it is usually read
 		<-left
 		_, _ = fmt.Fprint(conn, "ft\r\n")
 		request()

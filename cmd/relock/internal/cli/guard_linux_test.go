@@ -90,7 +90,7 @@ func TestGuardEnduresSignals(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.run("--lease", shortLease.String(), "key", "--", "sh", "-c", `trap "" TERM; sleep 1000 & echo pid $$.; wait`)
-	group := p.leader()
+	group := b.pair(p)
 	for _, sig := range slices.Concat(passed, endured) {
 		require.NoError(t, unix.Kill(guardOf(t, group), sig.(unix.Signal)))
 	}
