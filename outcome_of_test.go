@@ -159,9 +159,10 @@ func TestOutcomeOfALoss(t *testing.T) {
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, relock.OutcomeLost, relock.OutcomeOf(err), "of a Do")
-	h = locktest.Take(t, relock.NewRedisLock("outer", c, relock.WithExpiry(20*time.Millisecond)).Acquire)
+	h = locktest.Take(t, relock.NewRedisLock("outer", c).Acquire)
 	defer h.Unlock(t.Context()) //nolint:errcheck // it is lost
-	<-h.Context().Done()
+	s.Do(t, "DEL", locktest.KeyOf(c, "outer"))
+	require.ErrorIs(t, h.Extend(t.Context(), time.Minute), relock.ErrLockLost)
 	err = relock.NewRedisLock("inner", c, relock.WithBlock()).Lock(h.Context())
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, relock.OutcomeLost, relock.OutcomeOf(err), "of a call under a hold that was lost")
