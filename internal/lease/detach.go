@@ -12,14 +12,6 @@ import (
 	"github.com/relock-go/relock/utils"
 )
 
-// detacher is the protocol of a kind whose holds can be detached.
-type detacher interface {
-	Protocol
-	// Detach gives the lock to the detached hold next, and returns how a
-	// release names that.
-	Detach(next string, i lockspec.Identity, s *lockspec.Spec, stay time.Duration) (call script.Call, successor string)
-}
-
 // Detach ends the hold in this process first, without a release. Then it gives
 // the lock to a new hold that nobody renews. The key stays for d, or for the
 // rest of a longer minimum hold.
@@ -66,7 +58,7 @@ func (h *Hold) Detach(ctx context.Context, m *Manager, d time.Duration) (*locksp
 func endDetached(m *Manager, l *Lease, h *Hold, next string, d time.Duration) (*lockspec.Detached, error) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	switch _, can := l.protocol.(detacher); {
+	switch _, can := l.protocol.(Detacher); {
 	case h.unlocked:
 		return nil, errs.ErrNotHeld
 	case h.ends.Err() != nil:
@@ -121,7 +113,7 @@ var errTwoCopies = errors.New("a late copy of the acquire and one of this reques
 // Once the lock is free, these two would make the detached hold again.
 func sendDetached(ctx context.Context, l *Lease, h *Hold, d *lockspec.Detached) error {
 	c := l.client
-	request, successor := l.protocol.(detacher).Detach(d.Hold, c.Identity, h.settings, d.Stay)
+	request, successor := l.protocol.(Detacher).Detach(d.Hold, c.Identity, h.settings, d.Stay)
 	o, left := l.ask(ctx, h.settings, request)
 	granted := o.Err == nil && o.Reply == int64(script.OK)
 	switch {

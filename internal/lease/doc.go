@@ -28,8 +28,7 @@
 // in transfer.go. The retained queue entry of a lock that was passed on ends in
 // retained.go. A renewal begins in levels.go; renewable.go chooses what the
 // worker sends. The user's Extend is in extend.go. The package of a kind builds
-// the requests, as a [Protocol]. It implements enterer, transferrer or detacher
-// too if the kind has owners, Transfers, or can be detached.
+// the requests, as a [Protocol].
 //
 // A lock is also released after a loss (renewable.go), for a level whose
 // maximum hold has ended (levels.go), to undo a re-entry, a Detach or a

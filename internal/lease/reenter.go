@@ -108,7 +108,7 @@ func (o *Owner) deeper(s *lockspec.Spec) (script.Call, error) {
 	if s.Kind.Writes {
 		want.Writes++
 	}
-	return l.protocol.(enterer).Enter(want, l.seq, s.Expiry()), nil
+	return l.protocol.(Enterer).Enter(want, l.seq, s.Expiry()), nil
 }
 
 // Depth returns how many levels the owner has. It waits for the owner mutex,

@@ -10,13 +10,6 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
-// transferrer is the protocol of a kind whose locks can be transferred.
-type transferrer interface {
-	Transfer(t *Transfer, lease time.Duration, info string) script.Call
-	// HeldBy returns the protocol of another hold of the lock.
-	HeldBy(owner, hold string) Protocol
-}
-
 // newTransfer removes a waiter from the local wait list, to transfer the lock
 // to it. It returns nil if there is none, or if it is the turn of other
 // processes. The limits are those of a plain lock that is passed on, except for
@@ -35,7 +28,7 @@ func newTransfer(l *Lease, from *Hold, now time.Time) (t *Transfer, left *waitqu
 	owner, hold := next.Call.OwnerID, l.client.Queue.NewHold()
 	return &Transfer{
 		client: l.client, key: l.Name, Waiter: next, Hold: hold, Owner: owner,
-		next: l.protocol.(transferrer).HeldBy(owner, hold), since: l.Since, passes: l.passes,
+		next: l.protocol.(Transferrer).HeldBy(owner, hold), since: l.Since, passes: l.passes,
 	}, left
 }
 
@@ -53,7 +46,7 @@ func (t *Transfer) send(l *Lease, start time.Time) (done bool, err error) {
 	c, s := l.client, t.Waiter.Call.Settings
 	half := min(c.CommandTimeout, l.Settings.Lease/3) / 2
 	o, d := c.Eval(context.Background(), driver.Limits{Connect: half, Answer: half, End: start.Add(half)},
-		l.protocol.(transferrer).Transfer(t, s.Lease, c.Identity.Info(s.Label)))
+		l.protocol.(Transferrer).Transfer(t, s.Lease, c.Identity.Info(s.Label)))
 	answered := o.Answered && o.Err == nil
 	code, drawn := script.ReadGrant(o.Reply)
 	if answered && code == script.OK && t.deliver(o.Sent, drawn) {

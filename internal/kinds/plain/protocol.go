@@ -11,6 +11,8 @@ import (
 // Protocol renews and releases the string of a plain lock.
 type Protocol struct{ RedisKey, Value string }
 
+var _ lease.Detacher = Protocol{}
+
 // keptProtocol is that of a lock whose release may have to keep the key. It is
 // a separate type, because each held lock has a protocol in memory.
 type keptProtocol struct{ Protocol }

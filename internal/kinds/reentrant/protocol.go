@@ -11,6 +11,12 @@ import (
 // Protocol enters, renews and releases the hash of a reentrant lock.
 type Protocol struct{ RedisKey, Owner, Hold string }
 
+var (
+	_ lease.Enterer     = Protocol{}
+	_ lease.Transferrer = Protocol{}
+	_ lease.Detacher    = Protocol{}
+)
+
 func (p Protocol) acquire(s *lockspec.Spec, info string) script.Call {
 	return script.Call{Script: s.Variant(script.ReentrantAcquire), Key: p.RedisKey, Args: []any{
 		p.Owner, p.Hold, s.Expiry().Milliseconds(), info,

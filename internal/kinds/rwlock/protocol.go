@@ -12,6 +12,8 @@ type protocol struct {
 	redisKey, hold string
 }
 
+var _ lease.Enterer = protocol{}
+
 func (p protocol) Enter(l lease.Levels, seq int, length time.Duration) script.Call {
 	return script.Call{
 		Script: script.RWEnter, Key: p.redisKey, Args: []any{p.hold, l.All - l.Writes, l.Writes, seq, length.Milliseconds()},
