@@ -135,7 +135,7 @@ func (e *enqueuing) fail(ctx context.Context, tasks []Task, o driver.Result, d s
 
 // answersOf returns the answers of a script. A single one may be a number.
 func answersOf(o driver.Result) ([]int64, error) {
-	if n, ok := o.Reply.(int64); ok {
+	if n, err := driver.Int64(o.Reply, nil); err == nil {
 		return []int64{n}, o.Err
 	}
 	return driver.Int64s(o.Reply, o.Err)

@@ -40,19 +40,9 @@ func (r *reading) page(ctx context.Context, s *script.TaskScript, args func(byte
 		if err != nil {
 			return nil, driver.ContextErr(ctx, err)
 		}
-		pace.came(sizeOf(values), took, q.engine.CommandTimeout)
+		pace.came(driver.Size(values), took, q.engine.CommandTimeout)
 		return values, nil
 	}
-}
-
-// sizeOf returns how many bytes the texts of an answer have.
-func sizeOf(values []any) (bytes int) {
-	for _, value := range values {
-		if text, ok := value.([]byte); ok {
-			bytes += len(text)
-		}
-	}
-	return bytes
 }
 
 // tasks reads the first of these tasks, as many as fit into an answer. It

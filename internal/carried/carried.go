@@ -4,16 +4,22 @@ package carried
 
 import "context"
 
+// Hold is the hold of a lock of any backend.
+type Hold interface {
+	// Key returns the name of the lock.
+	Key() string
+}
+
 // Holds is a chain of holds, newest first.
 type Holds struct {
-	Hold any // a relock.Hold
+	Hold Hold
 	Next *Holds
 }
 
 type holdsKey struct{}
 
 // WithHold returns a context that carries one more hold.
-func WithHold(ctx context.Context, hold any) context.Context {
+func WithHold(ctx context.Context, hold Hold) context.Context {
 	return context.WithValue(ctx, holdsKey{}, &Holds{Hold: hold, Next: By(ctx)})
 }
 

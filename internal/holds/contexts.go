@@ -21,7 +21,7 @@ type Contexts struct {
 // New returns a context that carries the hold. It has the values of another
 // context, but not its cancellation. No mutex may be held: New calls the
 // caller's context, which may take locks.
-func New(values context.Context, hold any) (context.Context, context.CancelCauseFunc) {
+func New(values context.Context, hold carried.Hold) (context.Context, context.CancelCauseFunc) {
 	return context.WithCancelCause(carried.WithHold(context.WithoutCancel(values), hold))
 }
 

@@ -12,6 +12,13 @@ import (
 	"github.com/relock-go/relock/utils"
 )
 
+// Detacher is the protocol of a kind whose holds can be detached.
+type Detacher interface {
+	// Detach gives the lock to the detached hold next, and returns how a
+	// release names that.
+	Detach(next string, i lockspec.Identity, s *lockspec.Spec, stay time.Duration) (call script.Call, successor string)
+}
+
 // Detach ends the hold in this process first, without a release. Then it gives
 // the lock to a new hold that nobody renews. The key stays for d, or for the
 // rest of a longer minimum hold.

@@ -3,7 +3,6 @@ package lease
 import (
 	"time"
 
-	"github.com/relock-go/relock/internal/lockspec"
 	"github.com/relock-go/relock/internal/script"
 	"github.com/relock-go/relock/internal/validity"
 )
@@ -25,20 +24,6 @@ type Protocol interface {
 type Enterer interface {
 	// Enter sets the levels to l.
 	Enter(l Levels, seq int, lease time.Duration) script.Call
-}
-
-// Transferrer is the protocol of a kind whose locks can be transferred.
-type Transferrer interface {
-	Transfer(t *Transfer, lease time.Duration, info string) script.Call
-	// HeldBy returns the protocol of another hold of the lock.
-	HeldBy(owner, hold string) Protocol
-}
-
-// Detacher is the protocol of a kind whose holds can be detached.
-type Detacher interface {
-	// Detach gives the lock to the detached hold next, and returns how a
-	// release names that.
-	Detach(next string, i lockspec.Identity, s *lockspec.Spec, stay time.Duration) (call script.Call, successor string)
 }
 
 // Levels counts the levels of a hold. Writes counts those of a read/write lock

@@ -10,6 +10,13 @@ import (
 	"github.com/relock-go/relock/internal/waitqueue"
 )
 
+// Transferrer is the protocol of a kind whose locks can be transferred.
+type Transferrer interface {
+	Transfer(t *Transfer, lease time.Duration, info string) script.Call
+	// HeldBy returns the protocol of another hold of the lock.
+	HeldBy(owner, hold string) Protocol
+}
+
 // newTransfer removes a waiter from the local wait list, to transfer the lock
 // to it. It returns nil if there is none, or if it is the turn of other
 // processes. The limits are those of a plain lock that is passed on, except for

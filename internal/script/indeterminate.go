@@ -41,11 +41,7 @@ func (d Indeterminate) Add(o driver.Result) Indeterminate {
 // orUnrecognised marks the request indeterminate if no script can return the
 // reply. Whatever was executed did not answer with this.
 func (d Indeterminate) orUnrecognised(o driver.Result) Indeterminate {
-	reply := o.Reply
-	if values, ok := reply.([]any); ok && len(values) > 0 {
-		reply = values[0]
-	}
-	if _, read := reply.(int64); o.Err == nil && !read {
+	if _, read := driver.Status(o.Reply); o.Err == nil && !read {
 		d.Error = true
 	}
 	return d

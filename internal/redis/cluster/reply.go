@@ -74,7 +74,7 @@ func (r *reader) masterOf(nodes any) (master string) {
 	all, _ := driver.Values(nodes, nil)
 	for _, one := range all {
 		node := fieldsOf(one)
-		if text(node["health"]) != "online" { // or "fail", "loading"
+		if driver.Word(node["health"]) != "online" { // or "fail", "loading"
 			continue
 		}
 		port := node["port"]
@@ -82,7 +82,7 @@ func (r *reader) masterOf(nodes any) (master string) {
 			port = encrypted
 		}
 		address := r.note(node["endpoint"], port)
-		if text(node["role"]) == "master" && master == "" {
+		if driver.Word(node["role"]) == "master" && master == "" {
 			master = address
 		}
 	}
@@ -134,7 +134,7 @@ func (r *reader) assign(first, last any, master string) error {
 // note notes the address of a node, and returns it. It returns "" if the node
 // has none.
 func (r *reader) note(host, port any) string {
-	address, err := named(r.use, r.asked, text(host), text(port))
+	address, err := named(r.use, r.asked, driver.Word(host), driver.Word(port))
 	if err != nil && r.err == nil {
 		r.err = err
 	}
@@ -175,20 +175,7 @@ func fieldsOf(reply any) map[string]any {
 	}
 	fields := map[string]any{}
 	for i := 0; i+1 < len(values); i += 2 {
-		fields[text(values[i])] = values[i+1]
+		fields[driver.Word(values[i])] = values[i+1]
 	}
 	return fields
-}
-
-// text returns a string or a number as a text, and "" for anything else.
-func text(reply any) string {
-	switch v := reply.(type) {
-	case []byte:
-		return string(v)
-	case string:
-		return v
-	case int64:
-		return strconv.FormatInt(v, 10)
-	}
-	return ""
 }

@@ -1,6 +1,10 @@
 package driver
 
-import "github.com/gomodule/redigo/redis"
+import (
+	"strconv"
+
+	"github.com/gomodule/redigo/redis"
+)
 
 // The functions below read replies, so that only this package knows redigo's
 // types.
@@ -28,6 +32,39 @@ func StringMap(reply any, err error) (map[string]string, error) {
 // Scan copies values to the variables that dest points to, and returns the
 // remaining values.
 func Scan(values []any, dest ...any) ([]any, error) { return redis.Scan(values, dest...) }
+
+// Status returns the number that an answer is or begins with, and reports
+// whether there is one.
+func Status(reply any) (code int64, ok bool) {
+	if values, array := reply.([]any); array && len(values) > 0 {
+		reply = values[0]
+	}
+	code, ok = reply.(int64)
+	return code, ok
+}
+
+// Word returns a string or an integer as a text, and "" for anything else.
+func Word(reply any) string {
+	switch r := reply.(type) {
+	case []byte:
+		return string(r)
+	case string:
+		return r
+	case int64:
+		return strconv.FormatInt(r, 10)
+	}
+	return ""
+}
+
+// Size returns how many bytes the strings of an array have.
+func Size(values []any) (bytes int) {
+	for _, value := range values {
+		if text, ok := value.([]byte); ok {
+			bytes += len(text)
+		}
+	}
+	return bytes
+}
 
 // Text converts the bytes and error lines in a reply to strings.
 func Text(reply any) any {
