@@ -70,10 +70,14 @@ type impostor struct {
 	armed  atomic.Int32 // for an answer, a message, or not
 }
 
+// What is replaced: nothing, an answer about the key, a message, or the first
+// answer of all. A slow client sends more than its calls: it greets servers on
+// spare connections, and asks whether a connection still answers.
 const (
 	disarmed = iota
 	forAnswer
 	forMessage
+	forFirst
 )
 
 var impostors atomic.Int64
@@ -90,12 +94,11 @@ func (i *impostor) forward(client net.Conn) {
 	if err != nil {
 		return
 	}
-	want := &atomic.Int32{} // what replaces something on this connection
-	want.Store(forAnswer)
+	want := &atomic.Int32{} // what the next answer of this connection is
 	var group sync.WaitGroup
 	defer group.Wait()
 	group.Go(func() {
-		_, _ = io.Copy(&listener{server, want}, client)
+		_, _ = io.Copy(&listener{server, i.key, want}, client)
 		_ = server.Close()
 	})
 	defer client.Close() //nolint:errcheck // the end of the connection
@@ -105,7 +108,8 @@ func (i *impostor) forward(client net.Conn) {
 			return
 		}
 		sent := buffer[:n]
-		if i.armed.CompareAndSwap(want.Load(), disarmed) {
+		if next := want.Load(); next != disarmed && i.armed.CompareAndSwap(next, disarmed) ||
+			i.armed.CompareAndSwap(forFirst, disarmed) {
 			sent = []byte(i.text)
 		}
 		if _, err := client.Write(sent); err != nil {
@@ -114,15 +118,19 @@ func (i *impostor) forward(client net.Conn) {
 	}
 }
 
-// listener passes on what a client sends, and notes if it subscribes.
+// listener passes on what a client sends, and notes what it asks for.
 type listener struct {
 	net.Conn
+	key  string
 	want *atomic.Int32
 }
 
 func (l *listener) Write(data []byte) (int, error) {
-	if bytes.Contains(bytes.ToUpper(data), []byte("SUBSCRIBE")) {
+	switch {
+	case bytes.Contains(bytes.ToUpper(data), []byte("SUBSCRIBE")):
 		l.want.Store(forMessage)
+	case bytes.Contains(data, []byte(l.key)):
+		l.want.Store(forAnswer)
 	}
 	return l.Conn.Write(data)
 }
@@ -207,7 +215,7 @@ func (i *impostor) waits() {
 }
 
 func (i *impostor) connects() {
-	i.armed.Store(forAnswer)
+	i.armed.Store(forFirst)
 	_, err := i.lock().TryAcquire(i.Context())
 	i.requireMet(err)
 	i.requireFree()
