@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
-	"strconv"
 	"strings"
 	"time"
 
@@ -239,27 +238,4 @@ func (c *clientConfig) checkConnection(m *lockspec.Problems) {
 	m.Check(c.Login == nil || *c.Password == "" && c.Username == "", "WithCredentials: a user or password is given, too")
 	m.Check(c.Database >= 0, "WithDatabase: %d is negative", c.Database)
 	m.Check(c.Username == "" || *c.Password != "", "WithUsername: needs a password")
-}
-
-func checkAddress(m *lockspec.Problems, network, address string) {
-	m.Check(address != "", "address: is empty")
-	switch network {
-	case "tcp", "tcp4", "tcp6":
-		m.Check(!strings.Contains(address, "@"), "address: has an @; it is host:port")
-		_, port, err := net.SplitHostPort(address)
-		m.Check(address == "" || err == nil, "address: %s is not host:port", shown(address))
-		n, bad := strconv.ParseUint(port, 10, 16)
-		m.Check(err != nil || (bad == nil && n > 0), "address: %s has no port from 1 to 65535", shown(address))
-	case "unix":
-	default:
-		m.Check(false, "network: %s is not tcp, tcp4, tcp6 or unix", shown(network))
-	}
-}
-
-// shown quotes an address, unless it may be a URL that contains a password.
-func shown(text string) string {
-	if strings.Contains(text, "@") {
-		return "what was given"
-	}
-	return strconv.Quote(text)
 }
