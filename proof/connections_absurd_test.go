@@ -163,11 +163,19 @@ func (i *impostor) requireFree() {
 	defer cancel()
 	h, err := i.lock(relock.WithBlock()).Acquire(ctx)
 	require.NoError(i, err)
-	require.NoError(i, h.Unlock(ctx))
+	i.requireReleased(h)
+}
+
+// requireReleased releases the lock. A release that is not answered in time is
+// sent again.
+func (i *impostor) requireReleased(h relock.Hold) {
+	i.Helper()
+	err := h.Unlock(i.Context())
+	require.True(i, err == nil || isUnanswered(err), "%v", err)
 }
 
 func (i *impostor) acquires() {
-	require.NoError(i, i.take().Unlock(i.Context()))
+	i.requireReleased(locktest.Take(i, i.lock().TryAcquire))
 	i.armed.Store(forAnswer)
 	_, err := i.lock().TryAcquire(i.Context())
 	i.requireMet(err)
@@ -179,7 +187,7 @@ func (i *impostor) extends() {
 	i.requireMet(h.Extend(i.Context(), 2*memoryLease))
 	require.NoError(i, h.Err(), "it is no loss")
 	require.NoError(i, h.Extend(i.Context(), 3*memoryLease))
-	require.NoError(i, h.Unlock(i.Context()))
+	i.requireReleased(h)
 }
 
 func (i *impostor) renews() {
@@ -188,12 +196,11 @@ func (i *impostor) renews() {
 	testkit.Eventually(i, testkit.Patience, func() bool { return i.armed.Load() == disarmed }, "it is renewed")
 	locktest.Renew(i, h, testkit.Patience)
 	require.NoError(i, h.Err(), "it is no loss")
-	require.NoError(i, h.Unlock(i.Context()))
+	i.requireReleased(h)
 }
 
 func (i *impostor) unlocks() {
-	err := i.take().Unlock(i.Context())
-	require.True(i, err == nil || isUnanswered(err), "%v", err) // it is sent again
+	i.requireReleased(i.take())
 	require.Equal(i, int32(disarmed), i.armed.Load(), "nothing absurd was sent")
 	i.requireFree()
 }
