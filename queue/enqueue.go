@@ -107,7 +107,7 @@ func (e *enqueuing) send(ctx context.Context) {
 		return
 	}
 	o, d := e.put(ctx, tasks, bodies)
-	answers, err := answersOf(o)
+	answers, err := driver.Int64s(o.Reply, o.Err)
 	if err == nil && len(answers) != len(tasks) {
 		err = fmt.Errorf("%d answers for %d tasks", len(answers), len(tasks))
 	}
@@ -131,14 +131,6 @@ func (e *enqueuing) fail(ctx context.Context, tasks []Task, o driver.Result, d s
 	if !d.Last.IsZero() {
 		e.outcome.Unknown = append(e.outcome.Unknown, idsOf(tasks)...)
 	}
-}
-
-// answersOf returns the answers of a script. A single one may be a number.
-func answersOf(o driver.Result) ([]int64, error) {
-	if n, err := driver.Int64(o.Reply, nil); err == nil {
-		return []int64{n}, o.Err
-	}
-	return driver.Int64s(o.Reply, o.Err)
 }
 
 // put sends one script. Tasks without keys have one that takes less time.

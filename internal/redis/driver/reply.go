@@ -15,8 +15,13 @@ func Values(reply any, err error) ([]any, error) { return redis.Values(reply, er
 // Int64 returns an integer. The reply may be an integer or a decimal string.
 func Int64(reply any, err error) (int64, error) { return redis.Int64(reply, err) }
 
-// Int64s returns an array of integers.
-func Int64s(reply any, err error) ([]int64, error) { return redis.Int64s(reply, err) }
+// Int64s returns an array of integers. A single integer is an array of one.
+func Int64s(reply any, err error) ([]int64, error) {
+	if n, single := reply.(int64); single && err == nil {
+		return []int64{n}, nil
+	}
+	return redis.Int64s(reply, err)
+}
 
 // String returns a string.
 func String(reply any, err error) (string, error) { return redis.String(reply, err) }
