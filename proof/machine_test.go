@@ -102,7 +102,7 @@ func (b *bench) report(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(b.steps)) {
 		t.Logf("%7d %s", b.steps[name], name)
 	}
-	require.Less(t, b.late, b.runs, "each run was held up: this machine is too slow to judge")
+	require.LessOrEqual(t, 2*b.late, b.runs, "most runs were held up: this machine is too slow to judge")
 	if b.firstFailedAt > 0 {
 		t.Logf("first failure in step %d", b.firstFailedAt)
 	}
