@@ -89,6 +89,7 @@ func requireUnlessFound(t *testing.T, one relock.Hold, why string) {
 	t.Helper()
 	if err := one.Err(); err != nil {
 		require.ErrorIs(t, err, relock.ErrLockLost, why)
+		require.ErrorContains(t, err, "the server no longer has it", why)
 	}
 }
 
